@@ -1,0 +1,1 @@
+"""Learned and search agents, one file each."""

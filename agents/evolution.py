@@ -1,0 +1,98 @@
+"""A genetic algorithm on the choices, with pymoo."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, ClassVar
+
+import numpy as np
+from pymoo.algorithms.soo.nonconvex.ga import GA
+from pymoo.config import Config
+from pymoo.core.mutation import Mutation
+from pymoo.core.problem import Problem as PymooProblem
+from pymoo.core.repair import Repair
+from pymoo.core.sampling import Sampling
+from pymoo.operators.crossover.ux import UniformCrossover
+
+from lts_bench.agent import Agent
+from lts_bench.budget import BudgetExhausted
+from lts_bench.problem import Problem
+from lts_bench.space.decisions import Space
+
+Config.warnings["not_compiled"] = False
+
+
+class Evolution(Agent):
+    """Genetic algorithm: tournaments, uniform crossover, resampling mutation, feasible before infeasible."""
+
+    name, version, track, anytime = "evolution", "1", "search", True
+    defaults: ClassVar[dict[str, Any]] = {"population": 40, "mutations": 1.5}
+
+    def run(self, problem: Problem, rng: np.random.Generator) -> None:
+        """Breed until the budget is spent; where no new offspring can be bred, sample."""
+        algorithm = GA(
+            pop_size=self.parameters["population"],
+            sampling=LegalSampling(),
+            crossover=UniformCrossover(),
+            mutation=ResamplingMutation(self.parameters["mutations"]),
+            repair=LegalRepair(),
+        )
+        algorithm.setup(Strategies(problem), seed=int(rng.integers(2**31)), termination=("n_gen", np.inf))
+        with contextlib.suppress(BudgetExhausted):
+            while problem.remaining and algorithm.has_next():
+                algorithm.next()
+            while problem.remaining:
+                problem.evaluate(problem.space.sample(self.parameters["population"], rng))
+
+
+class Strategies(PymooProblem):  # type: ignore[misc]
+    """Minimise the negative goodput; the graded violations are the constraint."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.space = problem, problem.space
+        sizes = self.space.sizes
+        super().__init__(n_var=len(sizes), n_obj=1, n_ieq_constr=1, xl=0, xu=sizes - 1, vtype=int)
+
+    def _evaluate(self, x: np.ndarray, out: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        answers = self.problem.evaluate(x.astype(np.int64))
+        out["F"] = -answers["goodput_per_npu"][:, np.newaxis]
+        out["G"] = np.log1p(answers["violation"]).sum(axis=1, keepdims=True)
+
+
+class LegalSampling(Sampling):  # type: ignore[misc]
+    """The first population: uniform legal strategies."""
+
+    def _do(
+        self, problem: Strategies, n_samples: int, *args: Any, random_state: np.random.Generator, **kwargs: Any
+    ) -> np.ndarray:
+        return problem.space.sample(n_samples, random_state)
+
+
+class ResamplingMutation(Mutation):  # type: ignore[misc]
+    """Some choices, a given number on average, are drawn anew among those that the strategy's degrees allow."""
+
+    def __init__(self, mutations: float) -> None:
+        super().__init__()
+        self.mutations = mutations
+
+    def _do(
+        self, problem: Strategies, x: np.ndarray, *args: Any, random_state: np.random.Generator, **kwargs: Any
+    ) -> np.ndarray:
+        chosen = random_state.random(x.shape) < self.mutations / x.shape[1]
+        return np.where(chosen, draw_choices(problem.space, x[:, 0], random_state), x)
+
+
+class LegalRepair(Repair):  # type: ignore[misc]
+    """Choices that new degrees forbid become the first legal ones."""
+
+    def _do(self, problem: Strategies, x: np.ndarray, **kwargs: Any) -> np.ndarray:
+        return problem.space.repair(x.astype(np.int64))
+
+
+def draw_choices(space: Space, degrees: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return for each row a uniform choice of every decision among those that its degrees allow."""
+    drawn = np.empty((len(degrees), len(space.sizes)), dtype=np.int64)
+    for row, index in enumerate(degrees):
+        mask = space.mask(int(index))
+        drawn[row] = np.argmax(rng.random(mask.shape) * mask, axis=1)
+    return drawn

@@ -1,0 +1,1 @@
+"""Heuristics and references, one file each."""

@@ -1,0 +1,88 @@
+"""Megatron's pattern at all degrees: the yardstick of a task."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lts_bench.agent import Agent
+from lts_bench.budget import BudgetExhausted
+from lts_bench.problem import Problem
+from lts_bench.space.decisions import Space
+from lts_bench.space.operators import MEGATRON
+
+PP, DP, TX, TY, EP, ETP = 1, 2, 3, 4, 5, 6
+"""Columns of `Space.degrees`."""
+
+
+class MegatronSearch(Agent):
+    """Megatron's split of every operator at all degrees, with and without sequence parallelism.
+
+    The order follows the published advice (Narayanan et al., arXiv 2104.04473; Megatron-LM, moe/README.md): degrees
+    whose weights fit, within a scale-up domain, experts whole, as little model parallelism as possible.
+    """
+
+    name, version, track, anytime = "megatron_search", "1", "heuristic", True
+    defaults: ClassVar[dict[str, Any]] = {"batch": 256}
+
+    def run(self, problem: Problem, rng: np.random.Generator) -> None:
+        """Evaluate the patterns, best guess first, until they or the budget end."""
+        features = dict(zip(problem.feature_names, problem.features.tolist(), strict=True))
+        vectors = best_guess_first(problem.space, megatron_vectors(problem.space), features)
+        with contextlib.suppress(BudgetExhausted):
+            for start in range(0, len(vectors), self.parameters["batch"]):
+                problem.evaluate(vectors[start : start + self.parameters["batch"]])
+
+
+def megatron_vectors(space: Space) -> np.ndarray:
+    """Return all legal strategies (n, d) of Megatron's pattern.
+
+    Each operator is split as `MEGATRON` says over the whole tensor-parallel group, experts over etp; the residual is
+    replicated, or split on tokens (sequence parallelism). Groups of two axes are left out: Megatron has none.
+    """
+    vectors = np.concatenate([_pattern(space, "R"), _pattern(space, "M")])
+    one_axis = space.degrees[vectors[:, 0], TX] == 1
+    again = (np.arange(len(vectors)) >= len(space.degrees)) & (space.degrees[vectors[:, 0], TY] == 1)
+    patterns: np.ndarray = vectors[one_axis & ~again]
+    return patterns[space.legal(patterns)]
+
+
+def best_guess_first(space: Space, vectors: np.ndarray, features: Mapping[str, float]) -> np.ndarray:
+    """Sort strategies by the advice; among equals few pipeline stages and many expert ranks come first."""
+    degrees = space.degrees[vectors[:, 0]]
+    too_large = weight_bytes(degrees, features) > features["hbm_bytes"] * features["memory_fraction"]
+    wide = degrees[:, DP] * degrees[:, TY] > features["domain_devices"]
+    split_experts = (features["experts"] > 0) & (degrees[:, ETP] > 1)
+    model_parallel = degrees[:, PP] * degrees[:, TY]
+    return vectors[np.lexsort((-degrees[:, EP], degrees[:, PP], model_parallel, split_experts, wide, too_large))]
+
+
+def weight_bytes(degrees: np.ndarray, features: Mapping[str, float]) -> np.ndarray:
+    """Return the bytes of weights on a device, roughly: experts over ep and etp, the rest over tp, all over pp.
+
+    Of the experts' parameters E a token activates E k / n, so total - active = E (1 - k / n).
+    """
+    idle = 1.0 - features["top_k"] / features["experts"] if features["experts"] else 0.0
+    experts = (features["parameters"] - features["active_parameters"]) / idle if idle else 0.0
+    rest = features["parameters"] - experts
+    per_stage = experts / (degrees[:, EP] * degrees[:, ETP]) + rest / degrees[:, TY]
+    share: np.ndarray = features["weight_bytes"] * per_stage / degrees[:, PP]
+    return share
+
+
+def _pattern(space: Space, stream: str) -> np.ndarray:
+    """Return the pattern at all degrees, with the given split of the residual."""
+    vectors = np.zeros((len(space.degrees), len(space.names)), dtype=np.int64)
+    vectors[:, 0] = np.arange(len(space.degrees))
+    for column, name in enumerate(space.names[1:], start=1):
+        operator = name.partition(".")[2] or name
+        letter = stream if operator == "stream" else MEGATRON[operator]
+        expert = operator.startswith("experts.")
+        whole, split = ("R", letter) if expert else ("R,R", f"R,{letter}")
+        size = space.degrees[:, ETP if expert else TY]
+        labels = space.choices[column]
+        vectors[:, column] = np.where(size == 1, labels.index(whole), labels.index(split))
+    return vectors

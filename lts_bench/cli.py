@@ -1,0 +1,221 @@
+"""The command line: one thin function a command; what takes long to import is imported inside."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lts_bench.specs.failure import InputError
+
+if TYPE_CHECKING:
+    from lts_bench.harness.session import Session
+    from lts_bench.report.leaderboard import Board
+
+app = typer.Typer(
+    name="lts-bench",
+    help="Measure how well agents find parallelisation strategies for LLM inference.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+BAD_INPUT = 2
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+ModelRef = Annotated[str, typer.Option("--model", metavar="MODEL", help="A built-in model or a config.json.")]
+ClusterRef = Annotated[str, typer.Option("--cluster", metavar="CLUSTER", help="A built-in cluster or a YAML file.")]
+StrategyFile = Annotated[Path, typer.Option("--strategy", metavar="FILE", help="A strategy as JSON.")]
+WORKLOAD_HELP = "A YAML or JSON file, or isl=1024,osl=1024,ttft_ms=2000,tpot_ms=50,percentile=90."
+
+
+def main() -> None:
+    """Run the command line; bad input is one line and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(BAD_INPUT)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        from lts_bench import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    suite: Annotated[str, typer.Option(help="A built-in suite or a YAML file.")],
+    agent: Annotated[list[str] | None, typer.Option(help="A name, or FILE.py:CLASS; repeatable. [the suite's]")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds. [the suite's]")] = None,
+    budget: Annotated[str | None, typer.Option(help="e50, e100, e1k or e10k. [the suite's]")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes. [one a core]")] = None,
+    executor: Annotated[str, typer.Option(help="Where workers run: local.")] = "local",
+    isolation: Annotated[str, typer.Option(help="How agents run: child or in_process.")] = "child",
+    shard: Annotated[str, typer.Option(metavar="I/N", help="Run the i-th of n parts.")] = "1/1",
+    out: Annotated[Path, typer.Option(help="Where results go.")] = Path("runs"),
+    resume: Annotated[bool, typer.Option("--resume", help="Keep finished cells, run the others.")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Resume, and run cells again that crashed or were stopped.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run agents × tasks × seeds of a suite, then print the leaderboard."""
+    import os
+
+    from lts_bench.console import progress_bar
+    from lts_bench.harness.cells import parse_shard
+    from lts_bench.harness.execute import WorkerLost
+    from lts_bench.harness.session import Options, overridden, run_suite
+    from lts_bench.specs.suite import load_suite
+
+    options = Options(
+        out=out,
+        workers=workers or os.cpu_count() or 1,
+        isolation=isolation,
+        executor=executor,
+        shard=parse_shard(shard),
+        resume=resume or retry_failed,
+        retry_failed=retry_failed,
+    )
+    plan = overridden(load_suite(suite), agents=agent, seeds=seeds, budget=budget)
+    try:
+        with progress_bar() as progress:
+            session = run_suite(plan, options, progress)
+    except WorkerLost as lost:
+        print(f"error: {lost}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    _show_session(session, out, as_json=as_json)
+
+
+def _show_session(session: Session, out: Path, *, as_json: bool) -> None:
+    from lts_bench.console import failed_rows, print_boards, print_json, print_notes
+    from lts_bench.report.board import board_document
+    from lts_bench.report.leaderboard import make_board
+    from lts_bench.results.store import read_store
+
+    board = make_board(session.grid, read_store([out / session.grid.name]).rows.values())
+    failed = failed_rows(session.rows)
+    print_notes([*session.notes, *failed])
+    if as_json:
+        print_json({"out": str(out), "failed": failed, "cells": len(session.rows), **board_document(board)})
+    else:
+        print_boards([board])
+    raise typer.Exit(1 if failed else 0)
+
+
+@app.command()
+def report(
+    directories: Annotated[list[Path] | None, typer.Argument(metavar="[DIR]...", help="Results. [runs]")] = None,
+    out: Annotated[Path, typer.Option(help="Where boards go.")] = Path("results/boards"),
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; compare with what is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build tables and plots from results, or check that committed ones are what the results give."""
+    from lts_bench.console import failed_rows, print_boards, print_json, print_notes
+    from lts_bench.report.board import board_document, boards, differences, write_board
+    from lts_bench.results.store import read_store
+
+    stored = read_store(directories or [Path("runs")])
+    found = boards(stored)
+    wrong = _missing(found)
+    if check:
+        wrong += [line for board in found for line in differences(board, out)]
+    else:
+        wrong += failed_rows(stored.rows.values())
+        for board in found:
+            write_board(board, out)
+    print_notes([*stored.notes, *wrong])
+    if as_json:
+        print_json({"out": str(out), "wrong": wrong, "boards": [board_document(board) for board in found]})
+    else:
+        print_boards(found)
+    raise typer.Exit(1 if wrong else 0)
+
+
+def _missing(boards: list[Board]) -> list[str]:
+    entries = [(board.grid.name, entry) for board in boards for entry in board.entries if entry.missing]
+    return [f"{suite}: {entry.agent}: {entry.missing} of {entry.cells} cells are missing" for suite, entry in entries]
+
+
+@app.command(name="list")
+def list_(
+    kind: Annotated[str, typer.Argument(help="suites, tasks, agents, models, chips, clusters or engines.")],
+    as_json: AsJson = False,
+) -> None:
+    """List what there is, importing no agent."""
+    from lts_bench.console import print_json, print_rows
+    from lts_bench.listing import listing
+
+    lines = listing(kind)
+    if as_json:
+        print_json({kind: lines})
+    else:
+        print_rows(lines)
+
+
+@app.command()
+def model(ref: Annotated[str, typer.Argument(metavar="MODEL")], as_json: AsJson = False) -> None:
+    """Tell a model's parameters, state sizes, layers and legal degrees."""
+    from lts_bench.console import print_json, print_model
+    from lts_bench.space.report import legal_degrees
+    from lts_bench.specs.config import load_model
+    from lts_bench.specs.summary import model_summary
+
+    loaded = load_model(ref)
+    document = {**model_summary(loaded), "legal": legal_degrees(loaded)}
+    (print_json if as_json else print_model)(document)
+
+
+@app.command()
+def check(
+    model: ModelRef,
+    cluster: ClusterRef,
+    strategy: StrategyFile,
+    workload: Annotated[str | None, typer.Option(help=WORKLOAD_HELP)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check whether a strategy is legal, and tell every rule that it breaks."""
+    from lts_bench.console import print_check, print_json, read_strategy
+    from lts_bench.space.report import check as check_strategy
+    from lts_bench.specs.cluster import load_cluster
+    from lts_bench.specs.config import load_model
+    from lts_bench.specs.workload import parse_workload
+
+    served = None if workload is None else parse_workload(workload)
+    document = check_strategy(load_model(model), load_cluster(cluster), read_strategy(strategy), served)
+    (print_json if as_json else print_check)(document)
+    raise typer.Exit(0 if document["legal"] else 1)
+
+
+@app.command()
+def evaluate(
+    model: ModelRef,
+    cluster: ClusterRef,
+    strategy: StrategyFile,
+    workload: Annotated[str, typer.Option(help=WORKLOAD_HELP)],
+    engine: Annotated[str, typer.Option(help="A built-in engine profile or a YAML file.")] = "generic",
+    precision: Annotated[str, typer.Option(help="Of weights and activations.")] = "config",
+    kv_precision: Annotated[str, typer.Option(help="Of the KV cache.")] = "config",
+    as_json: AsJson = False,
+) -> None:
+    """Tell what a strategy reaches: goodput, latencies, memory, and the time of each operator and collective."""
+    from lts_bench.console import print_evaluation, print_json, read_strategy
+    from lts_bench.task import evaluate_strategy
+
+    document: dict[str, Any] = evaluate_strategy(
+        model=model,
+        cluster=cluster,
+        workload=workload,
+        strategy=read_strategy(strategy),
+        engine=engine,
+        precision=precision,
+        kv_precision=kv_precision,
+    )
+    (print_json if as_json else print_evaluation)(document)

@@ -1,0 +1,1 @@
+"""What a strategy costs: operators, kernels, collectives, memory and steady serving."""

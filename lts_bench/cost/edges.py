@@ -1,0 +1,212 @@
+"""The price of an edge: converting the activation and, where it is counted there, the operator at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lts_bench.cost.attention import core_node
+from lts_bench.cost.conversion import STATES, Activation, conversion_seconds
+from lts_bench.cost.experts import LETTERS, ExpertCosts
+from lts_bench.cost.graph import Block, Edge
+from lts_bench.cost.mesh import Mesh
+from lts_bench.cost.nodes import (
+    ACTIVATION_BYTES,
+    Setting,
+    View,
+    embed_node,
+    head_node,
+    matmul_node,
+    stream_node,
+)
+from lts_bench.space.operators import Operator
+from lts_bench.space.rules import OperatorRules
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+INPUT = {
+    "M": "M", "K": "N", "N": "R", "R": "R",
+    "heads": "N", "batch": "M", "kv_sequence": "R",
+    "vocabulary": "R", "hidden": "N",
+}  # fmt: skip
+"""State in which an operator split on a letter takes its input (decode)."""
+OUTPUT = {
+    "M": "M", "K": "P", "N": "N", "R": "R",
+    "heads": "N", "batch": "M", "kv_sequence": "P",
+    "vocabulary": "N", "hidden": "P",
+}  # fmt: skip
+"""State in which it leaves its output (decode)."""
+
+
+def input_state(edge: Edge, letter: str, prefill: bool) -> str:
+    """State of one axis that the consumer of an edge needs."""
+    if edge.target == "stream":
+        return letter
+    if edge.target == "attention.core":
+        if edge.source == "attention.kv_up" and prefill:
+            return "N" if letter == "heads" else "R"
+        if edge.source == "attention.kv_down":
+            return "M" if letter == "batch" or (prefill and letter == "kv_sequence") else "R"
+        return "M" if prefill and letter == "kv_sequence" else INPUT[letter]
+    return INPUT[letter]
+
+
+def output_state(source: str, letter: str, prefill: bool) -> str:
+    """State of one axis in which the producer of an edge leaves the activation."""
+    if source == "stream":
+        return letter
+    if source == "embed":
+        return {"vocabulary": "P", "hidden": "N"}.get(letter, letter)
+    if source == "attention.core" and prefill and letter == "kv_sequence":
+        return "M"
+    return OUTPUT[letter]
+
+
+def state_index(states: tuple[str, ...]) -> int:
+    """Index of a canonical state, x-major."""
+    index = 0
+    for state in states:
+        index = index * len(STATES) + STATES.index(state)
+    return index
+
+
+def mesh_choices(operator: Operator, axes: int) -> tuple[tuple[str, ...], ...]:
+    """An operator's choices on a mesh: all pairs on two axes, the letters of y on one."""
+    return operator.choices if axes == 2 else tuple((letter,) for letter in operator.letters)
+
+
+@dataclass
+class MeshPrices:
+    """Prices of all plain edges on the keys of one mesh; conversions of equal activations are shared."""
+
+    setting: Setting
+    mesh: Mesh
+    rules: OperatorRules
+
+    def __post_init__(self) -> None:
+        self._conversions: dict[tuple[int, bool], FloatArray] = {}
+
+    def view(self, operator: Operator) -> View:
+        """The operator's choices on this mesh."""
+        return View(self.setting, self.mesh, mesh_choices(operator, self.mesh.axes))
+
+    def activation(self, features: int, *, sequences: bool = False) -> Activation:
+        """An activation of one data-parallel rank: of all tokens, or one row a sequence."""
+        phases = self.setting.phases
+        return Activation(phases.sequences if sequences else phases.tokens, features, ACTIVATION_BYTES)
+
+    def conversions(self, features: int, *, sequences: bool = False) -> FloatArray:
+        """(states, states, keys, phases) cheapest conversions of an activation."""
+        key = (features, sequences)
+        if key not in self._conversions:
+            tensor = self.activation(features, sequences=sequences)
+            self._conversions[key] = conversion_seconds(self.mesh, tensor)
+        return self._conversions[key]
+
+    def conversion(self, edge: Edge, source: Operator, target: Operator) -> FloatArray:
+        """(keys, source choices, target choices, phases) time to convert an edge's activation."""
+        one = self.conversions(edge.features, sequences=edge.target == "head")
+        shape = (len(self.mesh), len(self.view(source).choices), len(self.view(target).choices), one.shape[-1])
+        time = np.zeros(shape)
+        for prefill, columns in ((True, slice(0, 1)), (False, slice(1, None))):
+            if edge.when in ("always", "prefill" if prefill else "decode"):
+                rows, ends = self.states(edge, source, target, prefill)
+                time[..., columns] = np.moveaxis(one[rows[:, None], ends[None, :]], 2, 0)[..., columns]
+        return time
+
+    def states(self, edge: Edge, source: Operator, target: Operator, prefill: bool) -> tuple[IntArray, IntArray]:
+        """State indices of the producer's and the consumer's choices."""
+        outputs = [
+            state_index(tuple(output_state(edge.source, letter, prefill) for letter in choice))
+            for choice in self.view(source).choices
+        ]
+        inputs = [
+            state_index(tuple(input_state(edge, letter, prefill) for letter in choice))
+            for choice in self.view(target).choices
+        ]
+        return np.array(outputs), np.array(inputs)
+
+    def node(self, block: Block, operator: Operator) -> tuple[FloatArray, FloatArray]:
+        """((keys, choices, phases) time, (keys, choices, 4) memory) of an operator; illegal choices cost infinity."""
+        view = self.view(operator)
+        time, memory = self._own(block, operator, view)
+        return np.where(self.legal(operator)[..., None], time, np.inf), memory
+
+    def legal(self, operator: Operator) -> NDArray[np.bool_]:
+        """(keys, choices) whether a choice breaks no rule."""
+        choices = self.view(operator).choices
+        if self.setting.padding:
+            return np.ones((len(self.mesh), len(choices)), dtype=np.bool_)
+        return np.array(
+            [[not self.rules.breaches(operator, c, self._sizes(key)) for c in choices] for key in range(len(self.mesh))]
+        )
+
+    def _sizes(self, key: int) -> tuple[int, ...]:
+        return tuple(int(size) for size in self.mesh.sizes[key])
+
+    def _own(self, block: Block, operator: Operator, view: View) -> tuple[FloatArray, FloatArray]:
+        name, layer = operator.name, block.layer
+        if name == "embed":
+            return embed_node(view)
+        if name == "head":
+            return self._head(view)
+        assert layer is not None
+        if name == "stream":
+            branches = sum(edge.target == "stream" and edge.charged == "target" for edge in block.edges)
+            return stream_node(view, layer, branches)
+        if name == "attention.core":
+            return core_node(view, layer)
+        return matmul_node(view, layer, layer.operators(self.setting.model.hidden)[name])
+
+    def _head(self, view: View) -> tuple[FloatArray, FloatArray]:
+        """The head and the gather of its logits on every device that samples."""
+        time, memory = head_node(view)
+        logits = self.conversions(self.setting.model.vocab, sequences=True)
+        for column, choice in enumerate(view.choices):
+            have = state_index(tuple(OUTPUT[letter] for letter in choice))
+            want = state_index(tuple("M" if letter == "M" else "R" for letter in choice))
+            time[:, column] += logits[have, want]
+        return time, memory
+
+
+def overlapped(moving: FloatArray, working: FloatArray, overlap: float) -> FloatArray:
+    """Communication and the computation beside it, the overlapped share of the lesser one hidden."""
+    finite = np.where(np.isfinite(working), working, 0.0)
+    return moving + working - overlap * np.minimum(moving, finite)
+
+
+def dispatch_seconds(prices: MeshPrices, costs: ExpertCosts, mesh_rows: IntArray, stream: Operator) -> FloatArray:
+    """(expert keys, stream choices, up letters, phases) from the residual layout to the experts."""
+    hidden = prices.setting.model.hidden
+    routed, (gather, _) = costs.routed_in(hidden), costs.everywhere(hidden)
+    conversion = prices.conversions(hidden)
+    axes, choices = prices.mesh.axes, prices.view(stream).choices
+    sliced, whole = state_index(("M",) * axes), state_index(("R",) * axes)
+    time = np.empty((len(mesh_rows), len(choices), len(LETTERS), conversion.shape[-1]))
+    for row, choice in enumerate(choices):
+        start = conversion[state_index(choice)][:, mesh_rows]
+        everywhere = start[whole] + gather
+        for column, letter in enumerate(LETTERS):
+            time[:, row, column] = np.minimum(start[sliced] + routed[letter != "M"], everywhere)
+    return time
+
+
+def combine_seconds(prices: MeshPrices, costs: ExpertCosts, mesh_rows: IntArray, stream: Operator) -> FloatArray:
+    """(expert keys, down letters, stream choices, phases) from the experts back to the residual layout."""
+    hidden = prices.setting.model.hidden
+    routed, (_, reduce) = costs.routed_out(hidden), costs.everywhere(hidden)
+    conversion = prices.conversions(hidden)
+    axes, choices = prices.mesh.axes, prices.view(stream).choices
+    sliced, partial = state_index(("M",) * axes), state_index(("P",) * axes)
+    time = np.empty((len(mesh_rows), len(LETTERS), len(choices), conversion.shape[-1]))
+    for column, choice in enumerate(choices):
+        end = state_index(choice)
+        everywhere = conversion[partial, end][mesh_rows] + reduce
+        for row, letter in enumerate(LETTERS):
+            time[:, row, column] = np.minimum(conversion[sliced, end][mesh_rows] + routed[letter], everywhere)
+    return time
+
+

@@ -1,0 +1,188 @@
+"""Routed experts: the exchange of tokens over the expert ranks, and the grouped products.
+
+Devices of a stage are numbered (dp, tp); consecutive ones form an expert-tensor group of ``etp``, and devices of equal
+place in their groups form the ``ep`` ranks. Tokens replicated over tp are sliced before dispatch and gathered after;
+the other way, all tokens are gathered on every device and partial results are reduced. The cheaper one is taken,
+for dispatch and combine apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lts_bench.cost.collectives import Collective, regimes, seconds
+from lts_bench.cost.groups import Group, place_group
+from lts_bench.cost.kernels import compute_type, distinct_experts, expert_seconds
+from lts_bench.cost.nodes import ACTIVATION_BYTES, BUFFER, WEIGHTS, Setting, mean_weight_bytes
+from lts_bench.cost.phases import PREFILL
+from lts_bench.space.operators import MATMUL
+from lts_bench.space.strategy import Degrees
+from lts_bench.specs.cluster import Cluster
+from lts_bench.specs.model import DTYPE_BYTES, MoeFfn
+
+FloatArray = NDArray[np.float64]
+US = 1e-6
+LETTERS = MATMUL
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertKey:
+    """What the cost of routed experts depends on beside the tensor-parallel mesh."""
+
+    dp: int
+    tp: int
+    ep: int
+    etp: int
+    redundant: int
+    ep_group: Group
+    etp_group: Group
+    dp_group: Group
+
+
+def expert_key(cluster: Cluster, degrees: Degrees, redundant: int = 0) -> ExpertKey:
+    """The key of a strategy's experts."""
+    d, stage = degrees, degrees.stage
+    return ExpertKey(
+        d.dp,
+        d.tp,
+        d.ep,
+        d.etp,
+        redundant,
+        place_group(cluster, stage, d.ep, d.etp),
+        place_group(cluster, stage, d.etp, 1),
+        place_group(cluster, stage, d.dp, d.tp),
+    )
+
+
+class ExpertCosts:
+    """Prices of one kind of expert layer on many keys; every array begins with the keys."""
+
+    def __init__(self, setting: Setting, ffn: MoeFfn, keys: Sequence[ExpertKey]) -> None:
+        self.setting, self.ffn, self.keys = setting, ffn, tuple(keys)
+        self.weights = setting.model.precision.weights("experts")
+        cluster = setting.cluster
+        column = lambda name: np.array([float(getattr(key, name)) for key in keys])[:, None]  # noqa: E731
+        self.dp, self.tp, self.ep, self.etp = (column(name) for name in ("dp", "tp", "ep", "etp"))
+        self.slots = (ffn.experts + column("redundant")) / self.ep
+        self.crossed = np.array([float(key.ep_group.domains) for key in keys])[:, None]
+        self.over_ep = np.array([regimes(cluster, key.ep_group) for key in keys])
+        self.over_etp = np.array([regimes(cluster, key.etp_group) for key in keys])
+        self.over_dp = np.array([regimes(cluster, key.dp_group) for key in keys])
+        self.tokens = setting.phases.tokens[None] * self.dp
+
+    def take(self, rows: NDArray[np.int64]) -> ExpertCosts:
+        """The same prices for a selection of the keys, repeats allowed."""
+        return ExpertCosts(self.setting, self.ffn, [self.keys[row] for row in rows])
+
+    @property
+    def _distinct_tokens(self) -> FloatArray:
+        """Tokens of which an expert rank holds at least one copy: T·(1 − (1 − 1/ep)^k)."""
+        missed: FloatArray = (1 - 1 / self.ep) ** self.ffn.mean_top_k
+        return self.tokens * (1 - missed)
+
+    def _exchange(self, token_bytes: float) -> FloatArray:
+        """All-to-all of the routed tokens: k copies a token; in prefill once for every other domain.
+
+        Low-latency exchange sends k·(1 − 1/ep) copies, the normal one (m − 1)·(1 − (1 − 1/m)^k) across m domains.
+        """
+        local = np.ceil(self.setting.phases.tokens[None] / self.tp)
+        copies = np.full_like(local, self.ffn.mean_top_k)
+        m = self.crossed[:, 0]
+        once = (m - 1) * (1 - (1 - 1 / m) ** self.ffn.mean_top_k)
+        sent = np.where(m > 1, once / np.maximum((m - 1) / m, 1e-9), self.ffn.mean_top_k)
+        copies[:, PREFILL] = np.minimum(sent, self.ffn.mean_top_k)
+        return seconds(self.over_ep, Collective.ALL_TO_ALL, local * copies * token_bytes)
+
+    def routed_in(self, hidden: int) -> dict[bool, FloatArray]:
+        """(keys, phases) from tokens split over tp to the experts; True where every device of etp needs all tokens."""
+        sent = self._exchange(hidden * DTYPE_BYTES[self.weights.activation])
+        gathered = self._distinct_tokens * hidden * ACTIVATION_BYTES
+        return {False: sent, True: sent + seconds(self.over_etp, Collective.ALL_GATHER, gathered)}
+
+    def routed_out(self, hidden: int) -> dict[str, FloatArray]:
+        """(keys, phases) back to tokens split over tp, by the split of the down projection."""
+        held = self._distinct_tokens * hidden * ACTIVATION_BYTES
+        back = self._exchange(hidden * ACTIVATION_BYTES)
+        return {
+            "K": back + seconds(self.over_etp, Collective.REDUCE_SCATTER, held),
+            "N": back + seconds(self.over_etp, Collective.ALL_TO_ALL, held / self.etp),
+            "M": back,
+            "R": back,
+        }
+
+    def everywhere(self, hidden: int) -> tuple[FloatArray, FloatArray]:
+        """(gather, reduce) over dp of all tokens, each (keys, phases): the exchange without routing."""
+        n = self.tokens * hidden * ACTIVATION_BYTES
+        return (
+            seconds(self.over_dp, Collective.ALL_GATHER, n),
+            seconds(self.over_dp, Collective.REDUCE_SCATTER, n),
+        )
+
+    def _load(self) -> tuple[FloatArray, FloatArray]:
+        """(copies, distinct experts) of the most loaded rank, tokens padded to tiles."""
+        engine = self.setting.engine
+        imbalance = 1 + (engine.expert_imbalance - 1) * (self.ep > 1) / self._replication
+        copies = self.tokens * self.ffn.mean_top_k / self.ep * imbalance
+        touched = self.slots * distinct_experts(1.0, self.ffn.mean_top_k / self.ffn.experts, self.tokens)
+        tile = self.setting.cluster.chip.kernels.moe.tile_tokens
+        return np.maximum(touched * tile, copies + touched * tile / 2), touched
+
+    @property
+    def _replication(self) -> FloatArray:
+        """Slots per expert: copies of the most loaded experts take the imbalance down."""
+        return self.slots * self.ep / self.ffn.experts
+
+    def products(self, hidden: int) -> FloatArray:
+        """(keys, up letters, down letters, phases) grouped products of the most loaded rank."""
+        chip = self.setting.cluster.chip
+        kind = compute_type(chip, self.weights)
+        peak = chip.peak_flops_per_s[kind]  # type: ignore[index]
+        copies, touched = self._load()
+        up_width = self.ffn.width * (2 if self.ffn.gated else 1)
+        floor = chip.kernels.moe.floor_us * US
+        halves = []
+        for elements in (up_width * hidden, self.ffn.width * hidden):
+            by_letter = []
+            for letter in LETTERS:
+                tokens = copies / np.where(letter == "M", self.etp, 1)
+                part = elements / np.where(letter in ("K", "N"), self.etp, 1)
+                moved = touched * part * mean_weight_bytes(self.weights) + tokens * (hidden + up_width) * 2
+                by_letter.append(expert_seconds(chip, peak, 2 * tokens * part, moved) + floor / 2)
+            halves.append(np.stack(by_letter, axis=1))
+        return halves[0][:, :, None] + halves[1][:, None, :] + self._between(up_width)
+
+    def _between(self, up_width: int) -> FloatArray:
+        """(keys, up letters, down letters, phases) conversion of the intermediate between the two products."""
+        mid = self.tokens * self.ffn.mean_top_k / self.ep * self.ffn.width * ACTIVATION_BYTES
+        out = {"M": "M", "K": "P", "N": "N", "R": "R"}
+        need = {"M": "M", "K": "N", "N": "R", "R": "R"}
+        over = self.over_etp
+        costs = {
+            ("M", "N"): seconds(over, Collective.ALL_TO_ALL, mid / self.etp),
+            ("M", "R"): seconds(over, Collective.ALL_GATHER, mid),
+            ("N", "M"): seconds(over, Collective.ALL_TO_ALL, mid / self.etp),
+            ("N", "R"): seconds(over, Collective.ALL_GATHER, mid),
+            ("P", "M"): seconds(over, Collective.REDUCE_SCATTER, mid * up_width / self.ffn.width),
+            ("P", "N"): seconds(over, Collective.REDUCE_SCATTER, mid * up_width / self.ffn.width),
+            ("P", "R"): seconds(over, Collective.ALL_REDUCE, mid * up_width / self.ffn.width),
+        }
+        nothing = np.zeros_like(mid)
+        rows = [[costs.get((out[up], need[down]), nothing) for down in LETTERS] for up in LETTERS]
+        return np.moveaxis(np.array(rows), 2, 0)
+
+    def memory(self, hidden: int, up: bool) -> FloatArray:
+        """(keys, letters, 4) weights of a rank's expert slots and the routed tokens of a prefill step."""
+        width = self.ffn.width * (2 if up and self.ffn.gated else 1)
+        slots = np.ceil(self.slots[:, 0])
+        memory = np.zeros((len(slots), len(LETTERS), 4))
+        prompt = min(self.setting.phases.workload.isl, self.setting.engine.max_prefill_tokens)
+        copies = prompt * self.dp[:, 0] * self.ffn.mean_top_k / self.ep[:, 0] * self.setting.engine.expert_imbalance
+        for column, letter in enumerate(LETTERS):
+            part = width * hidden / (self.etp[:, 0] if letter in ("K", "N") else 1)
+            memory[:, column, WEIGHTS] = slots * part * mean_weight_bytes(self.weights)
+            memory[:, column, BUFFER] = copies * (hidden + width) * ACTIVATION_BYTES
+        return memory

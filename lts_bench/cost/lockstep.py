@@ -1,0 +1,43 @@
+"""How many prompts a data-parallel rank waits for in one round of decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from lts_bench.cost.nodes import Setting
+from lts_bench.space.strategy import Degrees
+
+FloatArray = NDArray[np.float64]
+
+
+def lockstep_waits(prompts: FloatArray, dp: int) -> FloatArray:
+    """w = E⌈K / dp⌉ with K ~ Poisson(prompts · dp): any rank that prefills makes all ranks wait.
+
+    E⌈K/dp⌉ = Σ_{j ≥ 0} P(K > j·dp), summed over the probabilities of K.
+    """
+    mean = np.atleast_1d(prompts * dp)
+    most = int(np.ceil(mean.max() + 12 * np.sqrt(mean.max()) + 12))
+    count = np.arange(1, most + 1)
+    log_probability = count * np.log(mean[:, None]) - mean[:, None] - gammaln(count + 1)
+    waits: FloatArray = (np.exp(log_probability) * np.ceil(count / dp)).sum(axis=1)
+    return waits
+
+
+def wait_rows(setting: Setting, degrees: Sequence[Degrees]) -> tuple[NDArray[np.int64], FloatArray]:
+    """(row of each degrees, (rows, rungs) prompts waited for): a = b·pp/osl, w in lockstep without coordination."""
+    batches, osl = setting.phases.batches.astype(np.float64), setting.phases.workload.osl
+    coordinated = setting.engine.coordinated_admission
+    places: dict[tuple[int, int], int] = {}
+    rows: list[FloatArray] = []
+    for d in degrees:
+        key = (d.pp, 1 if coordinated else d.dp)
+        if key not in places:
+            places[key] = len(rows)
+            prompts = batches * d.pp / osl
+            rows.append(prompts if key[1] == 1 else lockstep_waits(prompts, d.dp))
+    order = np.array([places[d.pp, 1 if coordinated else d.dp] for d in degrees], dtype=np.int64)
+    return order, np.array(rows)

@@ -1,0 +1,316 @@
+"""Everything an evaluation gathers, tabulated: edges by choice pairs and phases, memory by choices, stages by pp.
+
+A strategy's time is a sum of table rows, one for each edge of the graph; a row holds all phases. Rows depend on the
+degrees only through what their cost depends on: the tensor-parallel mesh, and for routed experts the expert ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lts_bench.cost.edges import MeshPrices, combine_seconds, dispatch_seconds, overlapped
+from lts_bench.cost.experts import LETTERS, ExpertCosts, ExpertKey, expert_key
+from lts_bench.cost.graph import Block, Edge, block_counts, model_blocks
+from lts_bench.cost.mesh import Mesh, MeshKey, mesh_key
+from lts_bench.cost.nodes import Setting
+from lts_bench.cost.stages import crossings, send_seconds, stage_classes
+from lts_bench.space.operators import Operator
+from lts_bench.space.rules import OperatorRules
+from lts_bench.space.strategy import Degrees, even_stages
+from lts_bench.specs.model import MoeFfn
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+ILLEGAL_SECONDS = 1e15
+"""Stands for infinity, so that sums stay finite."""
+
+
+def distinct(keys: Iterable[Hashable]) -> tuple[list[Hashable], IntArray]:
+    """Distinct keys in order of appearance, and the position of every key among them."""
+    positions: dict[Hashable, int] = {}
+    rows = [positions.setdefault(key, len(positions)) for key in keys]
+    return list(positions), np.array(rows, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class EdgeTable:
+    """Where the rows of one edge stand: ``base[degrees] + i · targets[degrees] + j``.
+
+    Attributes:
+        block: index of the edge's block.
+        source: decision of the producer, i is its choice (mapped by ``letters``).
+        target: decision of the consumer.
+    """
+
+    block: int
+    source: int
+    target: int
+    base: IntArray
+    targets: IntArray
+
+
+@dataclass(frozen=True)
+class MemoryTable:
+    """Where the memory rows of one operator stand: ``base[degrees] + i``."""
+
+    block: int
+    decision: int
+    base: IntArray
+
+
+class Tables:
+    """The tables of a model on a cluster for a list of degrees.
+
+    Attributes:
+        blocks: what is counted per stage.
+        times: (rows, phases) seconds of edges.
+        memory: (rows, 4) bytes of operators.
+        letters: (decisions, 2, most choices) choice → position on a mesh of one or two axes.
+        two_axes: (degrees,) 1 where the mesh has two axes.
+    """
+
+    def __init__(self, setting: Setting, degrees: Sequence[Degrees], stages: tuple[int, ...] | None = None) -> None:
+        self.setting = setting
+        self.degrees = tuple(degrees)
+        self.rules = OperatorRules(setting.model)
+        self.blocks = model_blocks(setting.model)
+        self._decisions = {operator.key: column for column, operator in enumerate(self.rules.operators, start=1)}
+        self._time_rows: list[FloatArray] = []
+        self._memory_rows: list[FloatArray] = []
+        self._filled = [0, 0]
+        self.two_axes = np.array([int(d.tx > 1) for d in degrees], dtype=np.int64)
+        self._meshes = [self._mesh_prices(axes) for axes in (1, 2)]
+        self.edges: list[EdgeTable] = []
+        self.operators: list[MemoryTable] = []
+        self._known: dict[Hashable, tuple[IntArray, IntArray]] = {}
+        self._known_memory: dict[Hashable, IntArray] = {}
+        for index, block in enumerate(self.blocks):
+            self._add_block(index, block)
+        self.send_decision, self.send_base = self._add_sends()
+        self.times = np.minimum(np.concatenate(self._time_rows), ILLEGAL_SECONDS)
+        self.memory = np.concatenate(self._memory_rows)
+        self.letters = self._letter_maps()
+        self.stage_rows, self.stage_base, self.stage_count = self._stages(stages)
+
+    def _mesh_prices(self, axes: int) -> tuple[MeshPrices | None, IntArray]:
+        """Prices of the meshes with so many axes, and every degrees' key among them (-1 for none)."""
+        mine = np.flatnonzero(self.two_axes == axes - 1)
+        keys, rows = distinct(mesh_key(self.setting.cluster, self.degrees[index]) for index in mine)
+        place = np.full(len(self.degrees), -1, dtype=np.int64)
+        place[mine] = rows
+        if not keys:
+            return None, place
+        typed = [key for key in keys if isinstance(key, MeshKey)]
+        return MeshPrices(self.setting, Mesh(self.setting.cluster, typed, axes), self.rules), place
+
+    def _operator(self, block: Block, name: str, *, target: bool = False) -> Operator:
+        return self.rules.operators[self._decisions[block.key(name, target=target)] - 1]
+
+    def _store(self, rows: FloatArray, kind: int) -> int:
+        """Append rows to the times (0) or the memory (1); the position of the first."""
+        (self._time_rows, self._memory_rows)[kind].append(rows)
+        first = self._filled[kind]
+        self._filled[kind] += len(rows)
+        return first
+
+    def _add_block(self, index: int, block: Block) -> None:
+        costs = _ExpertTables(self, block) if _is_moe(block) else None
+        for edge in block.edges:
+            source = self._operator(block, edge.source)
+            target = self._operator(block, edge.target, target=True)
+            signature = (edge, source.choices, target.choices, _shapes(self.setting, block, edge))
+            if signature not in self._known:
+                self._known[signature] = self._edge_rows(block, edge, costs)
+            base, targets = self._known[signature]
+            columns = self._decisions[source.key], self._decisions[target.key]
+            self.edges.append(EdgeTable(index, *columns, base, targets))
+            self._add_memory(index, block, edge, costs)
+
+    def _edge_rows(self, block: Block, edge: Edge, costs: _ExpertTables | None) -> tuple[IntArray, IntArray]:
+        if edge.role != "plain":
+            assert costs is not None
+            return costs.edge_rows(edge)
+        base = np.zeros(len(self.degrees), dtype=np.int64)
+        targets = np.zeros(len(self.degrees), dtype=np.int64)
+        for prices, place in self._meshes:
+            if prices is not None:
+                rows = self.plain_seconds(prices, block, edge)
+                first = self._store(rows.reshape(-1, rows.shape[-1]), 0)
+                mine = place >= 0
+                base[mine] = first + place[mine] * rows.shape[1] * rows.shape[2]
+                targets[mine] = rows.shape[2]
+        return base, targets
+
+    def plain_seconds(self, prices: MeshPrices, block: Block, edge: Edge) -> FloatArray:
+        """(keys, source choices, target choices, phases) price of an edge within the mesh."""
+        source = self._operator(block, edge.source)
+        target = self._operator(block, edge.target, target=True)
+        moving = prices.conversion(edge, source, target)
+        if edge.charged == "none":
+            return moving
+        working, _ = prices.node(block, source if edge.charged == "source" else target)
+        working = working[:, :, None] if edge.charged == "source" else working[:, None]
+        return overlapped(moving, working, self.setting.engine.overlap)
+
+    def _add_memory(self, index: int, block: Block, edge: Edge, costs: _ExpertTables | None) -> None:
+        for name in _charged_operators(edge):
+            operator = self._operator(block, name)
+            signature = (operator.name, operator.choices, _shapes(self.setting, block, edge), name)
+            if signature not in self._known_memory:
+                expert = costs is not None and name.startswith("experts.")
+                self._known_memory[signature] = (
+                    costs.memory_rows(name) if expert and costs else self._mesh_memory(block, operator)
+                )
+            self.operators.append(
+                MemoryTable(index, self._decisions[operator.key], self._known_memory[signature])
+            )
+
+    def _mesh_memory(self, block: Block, operator: Operator) -> IntArray:
+        base = np.zeros(len(self.degrees), dtype=np.int64)
+        for prices, place in self._meshes:
+            if prices is not None:
+                _, rows = prices.node(block, operator)
+                first = self._store(rows.reshape(-1, rows.shape[-1]), 1)
+                mine = place >= 0
+                base[mine] = first + place[mine] * rows.shape[1]
+        return base
+
+    def _add_sends(self) -> tuple[int, IntArray]:
+        """Decision and first row, for all degrees, of the time of all stage boundaries by residual layout.
+
+        Between stages the residual has the layout of the kind with the most layers.
+        """
+        kinds = self.setting.model.kinds
+        decision = self._decisions[f"{max(kinds, key=lambda kind: kinds[kind])}.stream"]
+        stream = self.rules.operators[decision - 1]
+        base = np.zeros(len(self.degrees), dtype=np.int64)
+        for prices, place in self._meshes:
+            if prices is None:
+                continue
+            mine = np.flatnonzero(place >= 0)
+            boundaries = [crossings(self.setting.cluster, self.degrees[index]) for index in mine]
+            pairs, rows = distinct(zip(place[mine].tolist(), boundaries, strict=True))
+            time = send_seconds(prices, stream, pairs)
+            first = self._store(time.reshape(-1, time.shape[-1]), 0)
+            base[mine] = first + rows * time.shape[1]
+        return decision, base
+
+    def _letter_maps(self) -> IntArray:
+        widest = max(len(operator.choices) for operator in self.rules.operators)
+        maps = np.zeros((1 + len(self.rules.operators), 2, widest), dtype=np.int64)
+        for column, operator in enumerate(self.rules.operators, start=1):
+            count = len(operator.choices)
+            maps[column, 1, :count] = np.arange(count)
+            one_axis = np.arange(count) % len(operator.letters)
+            maps[column, 0, :count] = one_axis
+        return maps
+
+    def _stages(self, stages: tuple[int, ...] | None) -> tuple[IntArray, IntArray, IntArray]:
+        """Distinct stage compositions of every pp: rows (multiplicity, count of each block), first row, rows."""
+        model = self.setting.model
+        rows: list[tuple[int, ...]] = []
+        places: dict[int, tuple[int, int]] = {}
+        for pp in sorted({d.pp for d in self.degrees}):
+            counts = block_counts(model, self.blocks, stages or even_stages(len(model.layers), pp))
+            classes = stage_classes(counts)
+            places[pp] = (len(rows), len(classes))
+            rows += classes
+        first, many = np.array([places[d.pp] for d in self.degrees], dtype=np.int64).T
+        return np.array(rows, dtype=np.int64), np.ascontiguousarray(first), np.ascontiguousarray(many)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes of all tables."""
+        return int(self.times.nbytes + self.memory.nbytes + sum(edge.base.nbytes for edge in self.edges))
+
+
+def _is_moe(block: Block) -> bool:
+    return block.layer is not None and isinstance(block.layer.ffn, MoeFfn)
+
+
+def _charged_operators(edge: Edge) -> tuple[str, ...]:
+    if edge.role in ("dispatch", "experts"):
+        return (edge.target,)
+    names = {"target": (edge.target,), "source": (edge.source,), "none": ()}
+    return names[edge.charged]
+
+
+def _shapes(setting: Setting, block: Block, edge: Edge) -> Hashable:
+    """What, beside the edge itself, the price of its operators depends on."""
+    layer = block.layer
+    if layer is None or edge.charged == "none":
+        return None
+    if "stream" in (edge.target,) or edge.role != "plain":
+        return (layer, block.edges)
+    part = layer.mixer if edge.target.startswith("attention.") else layer.ffn
+    return part
+
+
+class _ExpertTables:
+    """Rows of the edges and operators of routed experts."""
+
+    def __init__(self, tables: Tables, block: Block) -> None:
+        self.tables, self.block = tables, block
+        setting = tables.setting
+        assert block.layer is not None and isinstance(block.layer.ffn, MoeFfn)
+        self.ffn = block.layer.ffn
+        keys, self.rows = distinct(
+            expert_key(setting.cluster, d, setting.redundant_experts) for d in tables.degrees
+        )
+        self.costs = ExpertCosts(setting, self.ffn, [key for key in keys if isinstance(key, ExpertKey)])
+        self.hidden = setting.model.hidden
+        self.stream = tables._operator(block, "stream")
+
+    def _legal(self, name: str) -> NDArray[np.bool_]:
+        """(keys, letters) legality of a product's split over etp."""
+        operator = self.tables._operator(self.block, name)
+        sizes = self.costs.etp[:, 0]
+        return np.array(
+            [
+                [self.tables.setting.padding or not self.tables.rules.breaches(operator, (letter,), (int(size),)) for letter in LETTERS]
+                for size in sizes
+            ]
+        )
+
+    def edge_rows(self, edge: Edge) -> tuple[IntArray, IntArray]:
+        """First row and number of targets for all degrees."""
+        if edge.role == "experts":
+            time = self.costs.products(self.hidden)
+            legal = self._legal("experts.up")[:, :, None] & self._legal("experts.down")[:, None, :]
+            time = np.where(legal[..., None], time, np.inf)
+            first = self.tables._store(time.reshape(-1, time.shape[-1]), 0)
+            size = len(LETTERS) ** 2
+            return first + self.rows * size, np.full(len(self.rows), len(LETTERS))
+        return self._exchange_rows(edge)
+
+    def _exchange_rows(self, edge: Edge) -> tuple[IntArray, IntArray]:
+        """Dispatch and combine depend on the residual layout on the mesh, too."""
+        base = np.zeros(len(self.rows), dtype=np.int64)
+        targets = np.zeros(len(self.rows), dtype=np.int64)
+        for prices, place in self.tables._meshes:
+            if prices is None:
+                continue
+            mine = np.flatnonzero(place >= 0)
+            pairs, rows = distinct(zip(place[mine].tolist(), self.rows[mine].tolist(), strict=True))
+            mesh_rows, expert_rows = np.array(pairs, dtype=np.int64).T
+            price = dispatch_seconds if edge.role == "dispatch" else combine_seconds
+            time = price(prices, self.costs.take(expert_rows), mesh_rows, self.stream)
+            if edge.charged == "target" and edge.role == "combine":
+                own, _ = prices.node(self.block, self.stream)
+                time = overlapped(time, own[mesh_rows][:, None], self.tables.setting.engine.overlap)
+            first = self.tables._store(time.reshape(-1, time.shape[-1]), 0)
+            base[mine] = first + rows * time.shape[1] * time.shape[2]
+            targets[mine] = time.shape[2]
+        return base, targets
+
+    def memory_rows(self, name: str) -> IntArray:
+        """First memory row of an expert product for all degrees."""
+        rows = self.costs.memory(self.hidden, up=name == "experts.up")
+        first = self.tables._store(rows.reshape(-1, rows.shape[-1]), 1)
+        return first + self.rows * len(LETTERS)
+

@@ -1,0 +1,1 @@
+"""Cells, worker processes and resume."""

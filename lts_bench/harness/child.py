@@ -1,0 +1,101 @@
+"""The agent's process: ``python -m lts_bench.harness.child FD``.
+
+It gets the space, the features and the budget over the wire, never a task, its name, its instance or a path to results.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import sys
+import traceback
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from lts_bench.budget import Budget, BudgetExhausted, readable_rows
+from lts_bench.harness import wire
+from lts_bench.harness.lifeline import die_with_parent
+from lts_bench.registry import load_agent
+from lts_bench.space.decisions import Space
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """The first message: which agent, with what, and all it may know."""
+
+    ref: str
+    parent: int
+    seed: int
+    budget: Budget
+    space: dict[str, Any]
+    feature_names: tuple[str, ...]
+    features: tuple[float, ...]
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The last message: how the agent ended, None for well."""
+
+    error: str | None
+    out_of_memory: bool
+
+
+class RemoteProblem:
+    """A problem whose meter lives in the harness."""
+
+    def __init__(self, connection: socket.socket, setup: Setup) -> None:
+        """Show what the harness has sent to the agent."""
+        self._connection = connection
+        self.space = Space.from_dict(setup.space)
+        self.budget, self.remaining = setup.budget, setup.budget.evaluations
+        self.feature_names, self.features = setup.feature_names, np.array(setup.features, dtype=np.float64)
+        self.nominal: dict[str, Any] | None = None
+
+    def evaluate(self, vectors: Any) -> np.ndarray:
+        """Score integer vectors (n, d), one evaluation each; see `lts_bench.problem.Problem.evaluate`."""
+        rows, valid = readable_rows(vectors, self.space.sizes)
+        rows[~valid] = wire.NO_CHOICE
+        # One row too many tells the harness all there is to tell about the rest.
+        wire.send(self._connection, wire.EVALUATE, wire.pack_vectors(rows[: self.remaining + 1]))
+        _, payload = wire.receive(self._connection)
+        answers, self.remaining, exhausted = wire.unpack_answers(payload)
+        if exhausted:
+            raise BudgetExhausted(answers)
+        return answers
+
+
+def run_agent(ref: str, problem: Any, seed: int) -> Done:
+    """Run an agent; whatever leaves it becomes a message, its traceback goes to stderr."""
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 (for agents that use global state against the contract)
+    try:
+        load_agent(ref)().run(problem, np.random.default_rng(seed))
+    except BudgetExhausted:
+        pass
+    except BaseException as error:
+        traceback.print_exc()
+        last = traceback.format_exception_only(error)[-1].strip()
+        return Done(" ".join(last.split()), isinstance(error, MemoryError))
+    return Done(None, False)
+
+
+def main() -> None:
+    """Run one agent for the harness at the other end of the inherited socket."""
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    connection.set_inheritable(False)
+    _, payload = wire.receive(connection)
+    setup = msgspec.json.decode(payload, type=Setup)
+    die_with_parent(signal.SIGKILL, setup.parent)
+    done = run_agent(setup.ref, RemoteProblem(connection, setup), setup.seed)
+    wire.send(connection, wire.DONE, msgspec.json.encode(done))
+    sys.stdout.flush()
+    # The harness looks at this process before it hangs up.
+    connection.recv(1)
+    # Threads that an agent left running must not keep the process.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""Runs one cell: the meter in this process, the agent in a child (or here, for development), the outcome a row."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from lts_bench.budget import BudgetExhausted, Meter
+from lts_bench.harness import wire
+from lts_bench.harness.cells import Cell
+from lts_bench.harness.child import Done, Setup, run_agent
+from lts_bench.harness.process import RUSAGE_BYTES, AgentProcess, deadline_after
+from lts_bench.problem import LocalProblem
+from lts_bench.results.provenance import provenance
+from lts_bench.results.schema import Best, Cost, Point, Row, Status, trace_digest
+
+if TYPE_CHECKING:
+    from lts_bench.task import Task
+
+
+REFERENCE_FEATURE = "reference_goodput_per_npu"
+"""Told to agents among a task's features."""
+
+
+class Ending(NamedTuple):
+    """How an agent ended and what it took, its own process only."""
+
+    status: Status
+    error: str | None
+    cpu_s: float
+    peak_memory_bytes: int
+
+
+class Stopwatch:
+    """A task's evaluation that adds up its seconds."""
+
+    def __init__(self, task: Task) -> None:
+        """Wrap a task."""
+        self._task, self.seconds = task, 0.0
+
+    def __call__(self, vectors: np.ndarray) -> np.ndarray:
+        """Score vectors."""
+        started = time.perf_counter()
+        try:
+            return self._task.evaluate(vectors)
+        finally:
+            self.seconds += time.perf_counter() - started
+
+
+def run_cell(cell: Cell, task: Task, reference: float, log: Path) -> Row:
+    """Run a cell to its end.
+
+    Args:
+        cell: what to run.
+        task: the cell's task.
+        reference: goodput per NPU that scores are relative to.
+        log: takes what the agent prints.
+    """
+    stopwatch = Stopwatch(task)
+    meter = Meter(stopwatch, cell.budget, task.space, feedback=task.feedback)
+    started = time.perf_counter()
+    run = _run_in_child if cell.isolation == "child" else _run_here
+    ending = run(cell, LocalProblem(meter, {**task.features, REFERENCE_FEATURE: reference}), log)
+    wall_s = time.perf_counter() - started
+    cost = Cost(
+        evaluations=meter.used,
+        unique=meter.unique,
+        infeasible=meter.infeasible,
+        illegal=meter.illegal,
+        wall_s=wall_s,
+        agent_cpu_s=max(0.0, ending.cpu_s),
+        cost_model_s=stopwatch.seconds,
+        peak_memory_bytes=ending.peak_memory_bytes,
+    )
+    return _row(cell, task, meter, ending, reference, cost)
+
+
+def _run_in_child(cell: Cell, problem: LocalProblem, log: Path) -> Ending:
+    deadline_s = deadline_after(cell.budget.seconds)
+    with AgentProcess(log) as process:
+        try:
+            wire.send(process.connection, wire.SETUP, _setup(cell, problem))
+            done = _serve(process, problem, deadline_s)
+            process.dismiss()
+            status, error = _verdict(done)
+        except TimeoutError:
+            status, error = Status.TIMEOUT, f"stopped after {cell.budget.seconds:g} s"
+        except wire.WireError as broken:
+            status, error = Status.CRASH, f"the agent's process broke the protocol: {broken}"
+        except (EOFError, ConnectionError):
+            process.dismiss()
+            process.stop()
+            status, error = _sudden_end(process.exit_code)
+        process.stop()
+        return Ending(status, error, process.cpu_s, process.peak_memory_bytes)
+
+
+def _setup(cell: Cell, problem: LocalProblem) -> bytes:
+    setup = Setup(
+        ref=cell.agent.ref,
+        parent=os.getpid(),
+        seed=cell.seed,
+        budget=cell.budget,
+        space=problem.space.to_dict(),
+        feature_names=problem.feature_names,
+        features=tuple(problem.features.tolist()),
+    )
+    return msgspec.json.encode(setup)
+
+
+def _serve(process: AgentProcess, problem: LocalProblem, deadline_s: float) -> Done:
+    """Answer the agent until it is done."""
+    while True:
+        kind, payload = process.receive(deadline_s)
+        if kind == wire.DONE:
+            return _done(payload)
+        if kind != wire.EVALUATE:
+            raise wire.WireError(f"a frame of kind {kind!r}")
+        vectors = wire.unpack_vectors(payload, len(problem.space.names))
+        try:
+            answers, exhausted = problem.evaluate(vectors), False
+        except BudgetExhausted as spent:
+            answers, exhausted = spent.answers, True
+        process.connection.settimeout(max(0.001, deadline_s - time.monotonic()))
+        wire.send(process.connection, wire.ANSWERS, wire.pack_answers(answers, problem.remaining, exhausted=exhausted))
+
+
+def _done(payload: bytes) -> Done:
+    try:
+        return msgspec.json.decode(payload, type=Done)
+    except msgspec.DecodeError as error:
+        raise wire.WireError(str(error)) from None
+
+
+def _verdict(done: Done) -> tuple[Status, str | None]:
+    if done.error is None:
+        return Status.OK, None
+    return (Status.OOM if done.out_of_memory else Status.CRASH), done.error
+
+
+def _sudden_end(exit_code: int) -> tuple[Status, str]:
+    if exit_code == -signal.SIGKILL:
+        return Status.OOM, "killed from outside, most likely for lack of memory"
+    how = signal.Signals(-exit_code).name if exit_code < 0 else f"exit code {exit_code}"
+    return Status.CRASH, f"the agent's process ended without a word ({how})"
+
+
+def _run_here(cell: Cell, problem: LocalProblem, log: Path) -> Ending:
+    started = time.process_time()
+    with _printing_to(log):
+        done = run_agent(cell.agent.ref, problem, cell.seed)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RUSAGE_BYTES
+    return Ending(*_verdict(done), time.process_time() - started, peak)
+
+
+@contextlib.contextmanager
+def _printing_to(log: Path) -> Iterator[None]:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        log.open("w", encoding="utf-8", errors="backslashreplace") as output,
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(output),
+    ):
+        yield
+
+
+def _row(cell: Cell, task: Task, meter: Meter, ending: Ending, reference: float, cost: Cost) -> Row:
+    status, error = _outcome(ending, meter)
+    trace = tuple(
+        Point(
+            evaluation=point.evaluation,
+            seconds=point.seconds,
+            goodput_per_npu=point.goodput_per_npu,
+            strategy=task.space.decode(np.array(point.vector)).to_json(),
+        )
+        for point in meter.trace
+    )
+    return Row(
+        run_id=cell.run_id,
+        task=cell.task.name,
+        task_digest=cell.task.digest,
+        space_digest=cell.task.space_digest,
+        track=cell.agent.track,
+        agent=cell.agent.name,
+        version=cell.agent.version,
+        parameters=cell.agent.parameters,
+        seed=cell.seed,
+        instance=cell.instance,
+        budget=cell.budget.name,
+        isolation=cell.isolation,
+        status=status,
+        error=error,
+        best=_best(task, meter),
+        first_feasible=meter.first_feasible,
+        reference=reference,
+        optimum=None,
+        regret=None,
+        trace=trace,
+        trace_digest=trace_digest(trace),
+        cost=cost,
+        provenance=provenance(cell.task.cost_model, cell.agent.digest),
+    )
+
+
+def _outcome(ending: Ending, meter: Meter) -> tuple[Status, str | None]:
+    if ending.status is not Status.OK or meter.best is not None:
+        return ending.status, ending.error
+    if meter.used and meter.illegal == meter.used:
+        return Status.INVALID, f"none of {meter.used} vectors was legal"
+    return Status.NO_SOLUTION, f"none of {meter.used} strategies was feasible"
+
+
+def _best(task: Task, meter: Meter) -> Best | None:
+    if meter.best is None:
+        return None
+    vector = np.array(meter.best.vector)
+    answer: Any = task.evaluate(vector[np.newaxis])[0]
+    return Best(
+        strategy=task.space.decode(vector).to_json(),
+        goodput_per_npu=meter.best.goodput_per_npu,
+        ttft_s=float(answer["ttft_s"]),
+        tpot_s=float(answer["tpot_s"]),
+        memory_bytes=float(answer["memory_bytes"]),
+        slo_met=bool(answer["feasible"]),
+        slo_margin=_slo_margin(task, float(answer["ttft_s"]), float(answer["tpot_s"])),
+    )
+
+
+def _slo_margin(task: Task, ttft_s: float, tpot_s: float) -> float | None:
+    slo = task.workload.slo
+    limits = ((slo.ttft_ms, ttft_s), (slo.tpot_ms, tpot_s))
+    return min((1 - 1e3 * seconds / limit_ms for limit_ms, seconds in limits if limit_ms is not None), default=None)

@@ -1,0 +1,85 @@
+"""A board's directory: tables and plots of one suite, written or compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lts_bench.report.leaderboard import Board, make_board
+from lts_bench.report.tables import leaderboard_csv, leaderboard_markdown, scatter_csv, tasks_csv
+from lts_bench.results.store import Grid, Stored, write_atomically
+from lts_bench.specs.failure import InputError
+
+
+def boards(stored: Stored) -> list[Board]:
+    """Return a board per suite that the rows belong to.
+
+    Raises:
+        InputError: there are no rows, or no suite holds them.
+    """
+    rows = list(stored.rows.values())
+    if not rows:
+        raise InputError("no results are there")
+    grids = stored.grids or _built_in_grids({row.task for row in rows})
+    if not grids:
+        raise InputError("no suite has these tasks", field="task", value=rows[0].task)
+    found = [make_board(grid, rows) for _, grid in sorted(grids.items())]
+    return [board for board in found if board.entries]
+
+
+def _built_in_grids(tasks: set[str]) -> dict[str, Grid]:
+    from lts_bench.specs.suite import list_suites, load_suite
+
+    suites = [load_suite(name) for name in list_suites()]
+    grids = [Grid(s.name, tuple(t.name for t in s.tasks), tuple(range(1, s.seeds + 1)), s.budget) for s in suites]
+    return {grid.name: grid for grid in grids if tasks.intersection(grid.tasks)}
+
+
+def board_texts(board: Board) -> dict[str, bytes]:
+    """Return the files of a board that are compared byte by byte."""
+    texts = {
+        "leaderboard.md": leaderboard_markdown(board),
+        "leaderboard.csv": leaderboard_csv(board),
+        "tasks.csv": tasks_csv(board),
+        "scatter.csv": scatter_csv(board),
+    }
+    return {name: text.encode() for name, text in texts.items()}
+
+
+def board_document(board: Board) -> dict[str, Any]:
+    """Return a board as plain data."""
+    return {
+        "suite": board.grid.name,
+        "budget": board.grid.budget,
+        "leaderboard": msgspec.to_builtins(board.entries),
+        "tasks": board.task_scores,
+        "missing": board.missing,
+    }
+
+
+def write_board(board: Board, directory: Path) -> None:
+    """Write tables and plots of a board to ``directory/<suite>/``."""
+    from lts_bench.report.plots import scatter
+
+    for name, data in (board_texts(board) | scatter(board)).items():
+        write_atomically(directory / board.grid.name / name, data)
+
+
+def differences(board: Board, directory: Path) -> list[str]:
+    """Return a line for each file of ``directory/<suite>/`` that is missing or differs; plots are not compared."""
+    lines: list[str] = []
+    for name, data in board_texts(board).items():
+        path = directory / board.grid.name / name
+        if not path.is_file():
+            lines.append(f"{path}: is missing")
+        elif path.read_bytes() != data:
+            lines.append(f"{path}:{_first_difference(path.read_bytes(), data)}: differs from what the results give")
+    return lines
+
+
+def _first_difference(before: bytes, after: bytes) -> int:
+    pairs = zip(before.splitlines(), after.splitlines(), strict=False)
+    same = next((i for i, (old, new) in enumerate(pairs) if old != new), None)
+    return 1 + (same if same is not None else min(len(before.splitlines()), len(after.splitlines())))

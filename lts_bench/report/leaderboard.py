@@ -1,0 +1,154 @@
+"""From rows to a leaderboard: score per cell, missing cells, intervals and ranks per track."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+
+from lts_bench.report.statistics import (
+    Floats,
+    board_score,
+    bootstrap,
+    interquartile_mean,
+    interval,
+    ranks,
+    wilson,
+)
+from lts_bench.results.schema import Row, Status
+from lts_bench.results.store import Grid
+from lts_bench.specs.failure import InputError
+
+TRACKS = ("search", "heuristic", "pretrained", "model_based", "oracle")
+UNRANKED_TRACK = "oracle"
+FAILED = (Status.CRASH, Status.OOM, Status.INVALID, Status.NO_SOLUTION)
+
+Cells = dict[tuple[str, int], Row]
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the leaderboard; ``score`` and what follows from it is None where cells are missing."""
+
+    agent: str
+    track: str
+    rank: int | None = None
+    score: float | None = None
+    score_interval: tuple[float, float] | None = None
+    interquartile_mean: float | None = None
+    solved: int
+    cells: int
+    solved_interval: tuple[float, float]
+    first_feasible: float | None
+    evaluations: float
+    missing: int
+    statuses: dict[str, int]
+
+
+class Board(msgspec.Struct, frozen=True):
+    """A suite's leaderboard: entries in the order of the table, and mean scores per task and agent."""
+
+    grid: Grid
+    entries: tuple[Entry, ...]
+    task_scores: dict[str, dict[str, float | None]]
+    stale: int
+
+    @property
+    def missing(self) -> int:
+        """The number of missing cells."""
+        return sum(entry.missing for entry in self.entries)
+
+
+def cell_score(row: Row) -> float:
+    """Return the best goodput over the reference, or 0 for a failed cell.
+
+    A timeout ends a search and keeps its best; a crash, an out-of-memory kill or an invalid cell counts as 0.
+    """
+    return 0.0 if row.best is None or row.status in FAILED else row.best.goodput_per_npu / row.reference
+
+
+def agent_label(row: Row) -> str:
+    """Return how an agent is called on boards."""
+    return f"{row.agent}@{row.version}"
+
+
+def make_board(grid: Grid, rows: Iterable[Row]) -> Board:
+    """Build the board of a suite from the rows that belong to it."""
+    mine = [row for row in rows if row.task in grid.tasks and row.seed in grid.seeds and row.budget == grid.budget]
+    latest = max((row.provenance.cost_model for row in mine), key=_version_key, default="")
+    current = [row for row in mine if row.provenance.cost_model == latest]
+    agents = _by_agent(current)
+    entries = [entry for track in TRACKS for entry in _track_entries(grid, track, agents)]
+    tasks = {task: {agent: _task_score(grid, task, cells) for (_, agent), cells in agents.items()}
+             for task in sorted(grid.tasks)}  # fmt: skip
+    return Board(grid, tuple(entries), tasks, stale=len(mine) - len(current))
+
+
+def _version_key(version: str) -> tuple[tuple[int, str], ...]:
+    return tuple((int(part) if part.isdigit() else -1, part) for part in version.split("."))
+
+
+def _by_agent(rows: Iterable[Row]) -> dict[tuple[str, str], Cells]:
+    agents: dict[tuple[str, str], Cells] = defaultdict(dict)
+    for row in rows:
+        cells = agents[row.track, agent_label(row)]
+        other = cells.setdefault((row.task, row.seed), row)
+        if other.run_id != row.run_id:
+            rule = f"the same agent, task and seed as {other.run_id}, though not the same run"
+            raise InputError(rule, source=row.run_id, field="agent", value=agent_label(row))
+    return dict(sorted(agents.items()))
+
+
+def _track_entries(grid: Grid, track: str, agents: dict[tuple[str, str], Cells]) -> list[Entry]:
+    mine = {agent: cells for (its_track, agent), cells in agents.items() if its_track == track}
+    entries = [_entry(grid, track, agent, cells) for agent, cells in mine.items()]
+    complete = [entry for entry in entries if not entry.missing]
+    rest = [entry for entry in entries if entry.missing]
+    scores = np.array([_matrix(grid, mine[entry.agent]) for entry in complete])
+    scored = _scored(complete, scores, ranked=track != UNRANKED_TRACK) if complete else []
+    return scored + sorted(rest, key=lambda entry: entry.agent)
+
+
+def _matrix(grid: Grid, cells: Cells) -> list[list[float]]:
+    return [[cell_score(cells[task, seed]) for seed in sorted(grid.seeds)] for task in sorted(grid.tasks)]
+
+
+def _scored(entries: Sequence[Entry], scores: Floats, *, ranked: bool) -> list[Entry]:
+    samples = bootstrap(scores)
+    placed = ranks(samples) if ranked else [None] * len(entries)
+    full = [
+        msgspec.structs.replace(
+            entry,
+            rank=rank,
+            score=float(score),
+            score_interval=interval(sample),
+            interquartile_mean=interquartile_mean(cells),
+        )
+        for entry, rank, score, sample, cells in zip(entries, placed, board_score(scores), samples, scores, strict=True)
+    ]
+    return sorted(full, key=lambda entry: (entry.rank or 0, -round(entry.score or 0.0, 12), entry.agent))
+
+
+def _entry(grid: Grid, track: str, agent: str, cells: Cells) -> Entry:
+    total = len(grid.tasks) * len(grid.seeds)
+    rows = list(cells.values())
+    solved = sum(row.best is not None and row.status not in FAILED for row in rows)
+    firsts = [row.first_feasible if row.first_feasible is not None else np.inf for row in rows]
+    first = float(np.median(firsts))
+    return Entry(
+        agent=agent,
+        track=track,
+        solved=solved,
+        cells=total,
+        solved_interval=wilson(solved, total),
+        first_feasible=first if np.isfinite(first) else None,
+        evaluations=float(np.mean([row.cost.evaluations for row in rows])),
+        missing=total - len(rows),
+        statuses=dict(sorted(Counter(str(row.status) for row in rows).items())),
+    )
+
+
+def _task_score(grid: Grid, task: str, cells: Cells) -> float | None:
+    found = [cell_score(cells[task, seed]) for seed in grid.seeds if (task, seed) in cells]
+    return float(np.mean(found)) if len(found) == len(grid.seeds) else None

@@ -1,0 +1,1 @@
+"""The schema of a result, the store."""

@@ -1,0 +1,205 @@
+"""The row: what one finished cell leaves behind, as JSON with a version."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from itertools import pairwise
+from typing import Annotated, Any
+
+import msgspec
+
+from lts_bench.specs.failure import InputError, did_you_mean
+
+SCHEMA_VERSION = 1
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Status(StrEnum):
+    """How a cell ended."""
+
+    OK = "ok"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    OOM = "oom"
+    INVALID = "invalid"
+    NO_SOLUTION = "no_solution"
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An improvement: the evaluation (counted from 1) that found a better feasible strategy."""
+
+    evaluation: Annotated[int, msgspec.Meta(ge=1)]
+    seconds: Amount
+    goodput_per_npu: Amount
+    strategy: dict[str, Any]
+
+
+class Best(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The best feasible strategy and what it answers; ``slo_margin`` is the least ``1 - x / limit``."""
+
+    strategy: dict[str, Any]
+    goodput_per_npu: Amount
+    ttft_s: Amount
+    tpot_s: Amount
+    memory_bytes: Amount
+    slo_met: bool
+    slo_margin: float | None
+
+
+class Optimum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The best goodput there is (``certified``) or a bound on it."""
+
+    goodput_per_npu: Amount
+    certified: bool
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the cell took."""
+
+    evaluations: Count
+    unique: Count
+    infeasible: Count
+    illegal: Count
+    wall_s: Amount
+    agent_cpu_s: Amount
+    cost_model_s: Amount
+    peak_memory_bytes: Count
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where and with what the cell ran."""
+
+    cost_model: str
+    package: str
+    commit: str | None
+    dirty: bool | None
+    lock_digest: str
+    agent_digest: str
+    python: str
+    platform: str
+    cpu: str
+    cores: Count
+    threads: Count
+    utc: str
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One cell: identity, outcome, cost and provenance."""
+
+    schema_version: int = SCHEMA_VERSION
+    run_id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    task: str
+    task_digest: str
+    space_digest: str
+    track: str
+    agent: str
+    version: str
+    parameters: dict[str, Any]
+    seed: Count
+    instance: Count
+    budget: str
+    isolation: str
+    status: Status
+    error: str | None
+    best: Best | None
+    first_feasible: Annotated[int, msgspec.Meta(ge=1)] | None
+    reference: Annotated[float, msgspec.Meta(gt=0)]
+    optimum: Optimum | None
+    regret: float | None
+    trace: tuple[Point, ...]
+    trace_digest: str
+    cost: Cost
+    provenance: Provenance
+
+    def __post_init__(self) -> None:
+        """Hold the trace to its promise: strictly improving, its last point the best."""
+        for before, after in pairwise(self.trace):
+            if not (before.goodput_per_npu < after.goodput_per_npu and before.evaluation < after.evaluation):
+                raise ValueError("trace: points must improve strictly")
+        last = self.trace[-1].goodput_per_npu if self.trace else None
+        if last != (self.best.goodput_per_npu if self.best else None):
+            raise ValueError("trace: its last point must be the best")
+        if self.trace_digest != trace_digest(self.trace):
+            raise ValueError("trace_digest: does not belong to the trace")
+
+
+def trace_digest(trace: tuple[Point, ...]) -> str:
+    """Digest a trace without its seconds, so that re-runs agree."""
+    points = [[point.evaluation, point.goodput_per_npu, point.strategy] for point in trace]
+    return hashlib.sha256(msgspec.json.encode(points, order="sorted")).hexdigest()
+
+
+def outcome(row: Row) -> dict[str, Any]:
+    """Return what re-runs of a cell must agree in: identity and outcome, neither cost, provenance nor isolation."""
+    data: dict[str, Any] = msgspec.to_builtins(row)
+    for name in ("cost", "provenance", "isolation", "error"):
+        del data[name]
+    for point in data["trace"]:
+        del point["seconds"]
+    return data
+
+
+def encode_row(row: Row) -> bytes:
+    """Return the row as one line of JSON with sorted keys.
+
+    Raises:
+        InputError: a number is not finite.
+    """
+    data = msgspec.to_builtins(row)
+    for field, number in _floats(data, ""):
+        if not math.isfinite(number):
+            raise InputError("must be a finite number", source=row.run_id, field=field, value=number)
+    return msgspec.json.encode(data, order="sorted") + b"\n"
+
+
+def decode_row(data: bytes, source: str) -> Row:
+    """Read a row.
+
+    Args:
+        data: one JSON document.
+        source: the file, and the line if there are several, for messages.
+
+    Raises:
+        InputError: not JSON, another schema version, a missing, unknown or wrong field.
+    """
+    try:
+        document = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not a JSON document: {error}", source=source) from None
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    if version != SCHEMA_VERSION:
+        raise InputError(
+            "unknown schema version", source=source, field="schema_version", value=version, legal=[SCHEMA_VERSION]
+        )
+    try:
+        return msgspec.convert(document, Row)
+    except msgspec.ValidationError as error:
+        raise _explained(str(error), source) from None
+
+
+def _explained(message: str, source: str) -> InputError:
+    rule, _, path = message.partition(" - at ")
+    unknown = re.search("unknown field `(.*?)`", rule)
+    missing = re.search("missing required field `(.*?)`", rule)
+    named = unknown or missing
+    field = ".".join([*path.strip("`$").strip(".").split(), *([named[1]] if named else [])])
+    known = [name for part in (Row, Point, Best, Optimum, Cost, Provenance) for name in part.__struct_fields__]
+    hint = did_you_mean(unknown[1], known) if unknown else ""
+    return InputError(rule + hint, source=source, field=field or None)
+
+
+def _floats(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    if isinstance(value, float):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _floats(item, f"{path}.{key}".lstrip("."))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _floats(item, f"{path}[{index}]")

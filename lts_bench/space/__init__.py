@@ -1,0 +1,1 @@
+"""What can be chosen: strategies, decisions and the rules of legality."""

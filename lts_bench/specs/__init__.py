@@ -1,0 +1,1 @@
+"""What is given: models, chips, clusters, workloads, tasks and suites."""

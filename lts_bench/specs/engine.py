@@ -1,0 +1,57 @@
+"""An engine profile: what a serving engine adds to the time and the memory of the kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from lts_bench.specs.builtin import Shelf
+from lts_bench.specs.loading import AtLeastOne, Count, NonNegative, Share, Text, ZeroToOne
+
+
+class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How an engine schedules and what its host costs.
+
+    Attributes:
+        step_overhead_us: host time of a step that no kernel hides.
+        sequence_overhead_us: host time of a step for each sequence.
+        small_kernels_per_layer: norms, activations and the like of one layer.
+        small_kernels_per_moe_layer: added in a layer with experts (top-k, permutation).
+        kv_reservation: KV cache held for a sequence, its mean length or isl + osl.
+        window_kv: a sliding window keeps its window only, or every page.
+        coordinated_admission: data-parallel ranks prefill in the same steps.
+        overlap: share of a collective hidden behind the compute next to it.
+        max_batch: decoding sequences of a rank.
+        max_prefill_tokens: tokens of a prefill step, which size the buffers.
+        expert_imbalance: most loaded rank ÷ mean where experts are spread.
+        memory_fraction: share of the usable memory that the engine takes.
+    """
+
+    name: Text
+    step_overhead_us: NonNegative
+    sequence_overhead_us: NonNegative
+    small_kernels_per_layer: NonNegative
+    small_kernels_per_moe_layer: NonNegative
+    kv_reservation: Literal["mean", "full"]
+    window_kv: Literal["windowed", "full_pages"]
+    coordinated_admission: bool = False
+    overlap: ZeroToOne = 0.0
+    max_batch: Count = 2048
+    max_prefill_tokens: Count = 8192
+    expert_imbalance: AtLeastOne = 1.3
+    memory_fraction: Share = 0.9
+
+
+_SHELF = Shelf("engine", Engine, "lts_bench.data", "engines")
+
+
+def list_engines() -> list[str]:
+    """Names of the built-in engine profiles."""
+    return _SHELF.names()
+
+
+def load_engine(ref: str | Path) -> Engine:
+    """Load a built-in profile by name, or a YAML file by path."""
+    return _SHELF.load(ref)

@@ -1,0 +1,143 @@
+"""A task: a spec with its space and its cost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lts_bench.cost.model import COST_MODEL_VERSION, CostModel
+from lts_bench.cost.nodes import Setting
+from lts_bench.cost.phases import Phases
+from lts_bench.features import task_features
+from lts_bench.space.decisions import Space
+from lts_bench.space.strategy import Degrees
+from lts_bench.specs.cluster import Cluster, load_cluster
+from lts_bench.specs.config import load_model
+from lts_bench.specs.engine import Engine, load_engine
+from lts_bench.specs.failure import InputError, did_you_mean
+from lts_bench.specs.model import Model
+from lts_bench.specs.quantization import apply_precision
+from lts_bench.specs.suite import list_suites, load_suite
+from lts_bench.specs.taskspec import TaskSpec
+from lts_bench.specs.workload import Workload, parse_workload
+
+
+class Task:
+    """A model on a cluster under a workload: which strategies there are and what each is worth.
+
+    Attributes:
+        spec: the names it is made of.
+        model: the model in the task's precision.
+        space: the decisions.
+    """
+
+    def __init__(self, spec: TaskSpec, degrees: tuple[Degrees, ...] | None = None) -> None:
+        self.spec = spec
+        self.model: Model = apply_precision(load_model(spec.model), spec.precision, spec.kv_precision)
+        self.cluster: Cluster = load_cluster(spec.cluster)
+        self.engine: Engine = load_engine(spec.engine)
+        self.workload: Workload = spec.workload
+        self.space = Space.build(self.model, self.cluster, degrees)
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return self.spec.name
+
+    @property
+    def feedback(self) -> str:
+        """``graded``: all of an answer; ``flat``: goodput alone."""
+        return self.spec.feedback
+
+    @cached_property
+    def cost(self) -> CostModel:
+        """The cost model, tabulated on first use."""
+        setting = Setting(self.model, self.cluster, self.engine, Phases.of(self.workload, self.engine))
+        return CostModel(setting, [Degrees(*map(int, row)) for row in self.space.degrees])
+
+    @cached_property
+    def features(self) -> dict[str, float]:
+        """What an engineer would know: named numbers about model, cluster, workload and SLOs."""
+        return task_features(self.model, self.cluster, self.workload, self.engine)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of all that decides a score: specs, space, feedback and the cost model's version."""
+        content = {
+            "model": _plain(self.model),
+            "cluster": _plain(self.cluster),
+            "workload": _plain(self.workload),
+            "engine": _plain(self.engine),
+            "feedback": self.feedback,
+            "space": self.space.digest,
+            "cost_model_version": COST_MODEL_VERSION,
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def evaluate(self, vectors: ArrayLike) -> NDArray[np.void]:
+        """(n,) answers, dtype ``lts_bench.answer.ANSWER``, of (n, decisions) integer vectors.
+
+        Raises:
+            InputError: if the array has another shape; entries out of range are illegal strategies.
+        """
+        given = np.asarray(vectors)
+        if given.ndim != 2 or given.shape[1] != len(self.space.names) or given.dtype.kind not in "iu":
+            shape = f"(n, {len(self.space.names)}) integers"
+            raise InputError("wrong array of vectors", field="vectors", value=(given.shape, str(given.dtype)), legal=[shape])
+        return self.cost.evaluate(given.astype(np.int64, copy=False))
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.to_builtins(value)
+
+
+def make_task(
+    *,
+    model: str,
+    cluster: str,
+    workload: str | Workload,
+    name: str | None = None,
+    engine: str = "generic",
+    precision: str = "config",
+    kv_precision: str = "config",
+    feedback: str = "graded",
+) -> Task:
+    """A task from what the command line takes."""
+    parsed = parse_workload(workload)
+    spec = msgspec.convert(
+        {
+            "name": name or f"{model}/{cluster}/custom",
+            "model": model,
+            "cluster": cluster,
+            "workload": msgspec.to_builtins(parsed),
+            "engine": engine,
+            "precision": precision,
+            "kv_precision": kv_precision,
+            "feedback": feedback,
+        },
+        TaskSpec,
+    )
+    return Task(spec)
+
+
+def task_specs() -> dict[str, TaskSpec]:
+    """The specs of all tasks of the built-in suites, by name."""
+    return {spec.name: spec for suite in list_suites() for spec in load_suite(suite).tasks}
+
+
+def load_task(name: str) -> Task:
+    """A task of any built-in suite.
+
+    Raises:
+        InputError: if there is no such task.
+    """
+    known = task_specs()
+    if name not in known:
+        raise InputError(f"unknown task{did_you_mean(name, known)}", field="task", value=name)
+    return Task(known[name])

@@ -1,0 +1,1 @@
+"""Lets every test, however deep it lies, import the fakes beside this file."""

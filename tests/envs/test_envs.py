@@ -1,0 +1,239 @@
+"""The environments keep to Gymnasium's contract, and score strategies only through the problem."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from fakes import ToyTask
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+
+import lts_bench.envs
+from lts_bench.answer import ANSWER
+from lts_bench.budget import Budget, BudgetExhausted
+from lts_bench.envs.common import rewards, scaled_features
+from lts_bench.problem import LocalProblem
+from lts_bench.specs.failure import InputError
+
+SEQUENTIAL, ONE_SHOT = "lts_bench:lts/Shard-v0", "lts_bench:lts/ShardOneShot-v0"
+
+
+def problem(evaluations: int = 1_000) -> LocalProblem:
+    return LocalProblem.of(ToyTask(), Budget("test", evaluations, 1.0))
+
+
+def play(env, rng: np.random.Generator):
+    """Play one episode with uniform legal actions; return the last step."""
+    observation, info = env.reset()
+    while True:
+        assert (observation["mask"] == info["action_mask"]).all()
+        step = env.step(rng.choice(np.flatnonzero(info["action_mask"])))
+        observation, _, over, _, info = step
+        if over:
+            return step
+
+
+@pytest.mark.parametrize("env_id", [SEQUENTIAL, ONE_SHOT])
+def test_environments_pass_gymnasiums_checker(env_id):
+    check_env(gymnasium.make(env_id, task=ToyTask()).unwrapped, skip_render_check=True)
+
+
+def test_registering_twice_changes_nothing():
+    before = dict(gymnasium.registry)
+    lts_bench.envs.register()
+    assert dict(gymnasium.registry) == before
+
+
+def test_an_episode_decides_everything_and_costs_one_evaluation():
+    game = problem()
+    env = gymnasium.make(SEQUENTIAL, problem=game).unwrapped
+    _, reward, over, truncated, info = play(env, np.random.default_rng(0))
+    assert over and not truncated
+    assert game.meter.used == 1
+    answer = ToyTask().evaluate(info["vector"][np.newaxis])[0]
+    assert answer["legal"]
+    assert all(info[name] == answer[name] for name in ("feasible", "goodput_per_npu", "legal"))
+    assert reward == rewards(answer[np.newaxis], 20.0)[0]
+
+
+def test_rewards_come_at_the_end_only():
+    env = gymnasium.make(SEQUENTIAL, problem=problem()).unwrapped
+    env.reset()
+    length = len(env.problem.space.sizes)
+    assert [env.step(0)[1:3] for _ in range(length - 1)] == [(0.0, False)] * (length - 1)
+    assert env.problem.meter.used == 0
+
+
+def test_masked_play_is_always_legal():
+    game, rng = problem(), np.random.default_rng(1)
+    env = gymnasium.make(SEQUENTIAL, problem=game).unwrapped
+    for _ in range(50):
+        play(env, rng)
+    assert (game.meter.used, game.meter.illegal) == (50, 0)
+
+
+@pytest.mark.parametrize("degrees", [0, 3, 7])
+def test_masks_are_those_of_the_space(degrees):
+    game = problem()
+    env = gymnasium.make(SEQUENTIAL, problem=game).unwrapped
+    observation, _ = env.reset()
+    assert observation["mask"].sum() == game.space.sizes[0]
+    for position in range(1, len(game.space.sizes)):
+        observation, *_ = env.step(degrees if position == 1 else 0)
+        assert (observation["mask"] == game.space.mask(degrees)[position]).all()
+
+
+def test_observations_tell_features_decisions_and_position():
+    game = problem()
+    env = gymnasium.make(SEQUENTIAL, problem=game).unwrapped
+    env.reset()
+    observation, *_ = env.step(3)
+    features, rest = np.split(observation["obs"], [len(game.features)])
+    decided, position = np.split(rest, 2)
+    assert (features == scaled_features(game.features)).all()
+    assert decided[0] == np.float32(4 / game.space.sizes[0]) and not decided[1:].any()
+    assert position.tolist() == [0.0, 1.0] + [0.0] * (len(position) - 2)
+
+
+def test_an_action_that_is_no_choice_ends_as_an_illegal_strategy():
+    game = problem()
+    env = gymnasium.make(SEQUENTIAL, problem=game).unwrapped
+    env.reset()
+    for _ in game.space.sizes:
+        observation, reward, *_ = env.step(int(env.action_space.n) - 1)
+        assert observation in env.observation_space
+    assert (game.meter.used, game.meter.illegal, reward) == (1, 1, -1.0)
+
+
+def test_the_spent_budget_ends_the_play():
+    env = gymnasium.make(SEQUENTIAL, problem=problem(1)).unwrapped
+    rng = np.random.default_rng(0)
+    play(env, rng)
+    with pytest.raises(BudgetExhausted):
+        play(env, rng)
+
+
+def test_one_shot_scores_the_repaired_action():
+    game, rng = problem(), np.random.default_rng(0)
+    env = gymnasium.make(ONE_SHOT, problem=game).unwrapped
+    env.action_space.seed(0)
+    env.reset()
+    for _ in range(20):
+        action = env.action_space.sample()
+        _, reward, over, _, info = env.step(action)
+        assert over
+        assert (info["vector"] == game.space.repair(action[np.newaxis])[0]).all()
+        assert reward == rewards(ToyTask().evaluate(info["vector"][np.newaxis]), 20.0)[0]
+    legal = game.space.sample(1, rng)[0]
+    assert (env.step(legal)[4]["vector"] == legal).all()
+    assert (game.meter.used, game.meter.illegal) == (21, 0)
+
+
+def test_vector_episodes_equal_single_ones():
+    rng = np.random.default_rng(0)
+    vectors = ToyTask().space.sample(5, rng)
+    batch = gymnasium.make_vec(SEQUENTIAL, num_envs=5, vectorization_mode="vector_entry_point", problem=problem())
+    singles = [gymnasium.make(SEQUENTIAL, problem=problem()).unwrapped for _ in vectors]
+    observations, _ = batch.reset()
+    expected = [env.reset()[0] for env in singles]
+    for column in vectors.T:
+        for name, values in observations.items():
+            assert (values == np.stack([each[name] for each in expected])).all()
+        observations, earned, over, _, infos = batch.step(column)
+        steps = [env.step(action) for env, action in zip(singles, column, strict=True)]
+        expected = [step[0] for step in steps]
+        assert earned.tolist() == [step[1] for step in steps]
+        assert over.tolist() == [step[2] for step in steps]
+        assert observations in batch.observation_space
+    assert infos["answers"].tobytes() == ToyTask().evaluate(vectors).tobytes()
+    assert infos["_answers"].all()
+
+
+def test_vector_episodes_are_scored_in_one_call():
+    task = ToyTask()
+    calls = []
+
+    class Counting(ToyTask):
+        def evaluate(self, vectors):
+            calls.append(len(vectors))
+            return task.evaluate(vectors)
+
+    batch = gymnasium.make_vec(SEQUENTIAL, num_envs=7, vectorization_mode="vector_entry_point", task=Counting())
+    batch.reset()
+    for column in task.space.sample(7, np.random.default_rng(0)).T:
+        batch.step(column)
+    assert calls == [7]
+
+
+def test_finished_episodes_wait_until_they_are_reset():
+    game = problem()
+    batch = gymnasium.make_vec(SEQUENTIAL, num_envs=3, vectorization_mode="vector_entry_point", problem=game)
+    assert batch.metadata["autoreset_mode"] == AutoresetMode.DISABLED
+    batch.reset()
+    vectors = game.space.sample(3, np.random.default_rng(0))
+    for column in vectors.T:
+        _, earned, over, _, _ = batch.step(column)
+    assert over.all() and earned.any()
+    observations, _ = batch.reset(options={"reset_mask": np.array([True, False, False])})
+    fresh, _ = batch.reset(options={"reset_mask": np.array([True, False, False])})
+    assert (observations["obs"] == fresh["obs"]).all()
+    for column in vectors.T:
+        _, earned, over, _, _ = batch.step(column)
+        assert over[1:].all() and not earned[1:].any()
+    assert over[0]
+    assert game.meter.used == 4
+
+
+def test_rewards_are_goodput_over_reference_or_the_capped_violation():
+    answers = np.zeros(4, dtype=ANSWER)
+    answers["feasible"] = [True, False, False, False]
+    answers["goodput_per_npu"][0] = 30.0
+    answers["violation"][1:] = [[0.5, 0.0, 0.0], [0.25, 0.125, 0.0], [1e3, 1e3, 1e3]]
+    expected = [1.5, -np.log(1.5), -(np.log(1.25) + np.log(1.125)), -1.0]
+    assert rewards(answers, 20.0) == pytest.approx(expected)
+
+
+def test_a_given_reference_overrides_the_published_one():
+    vector = ToyTask().space.sample(1, np.random.default_rng(3))[0]
+    envs = [gymnasium.make(ONE_SHOT, task=ToyTask(), reference=value).unwrapped for value in (None, 40.0)]
+    published, given = (env.step(vector)[1] for env in envs)
+    assert published > 0
+    assert given == published / 2
+
+
+def test_features_of_any_size_stay_within_the_observation_space():
+    features = np.array([0.0, 1.0, -1.0, 9e11, 1e300, -1e300, np.inf])
+    scaled = scaled_features(features)
+    assert scaled[0] == 0.0
+    assert scaled[1] == -scaled[2] == np.float32(np.log10(2) / 10)
+    assert scaled[3] == pytest.approx(1.1954, abs=1e-4)
+    assert np.abs(scaled).max() <= 4.0
+
+
+@pytest.mark.parametrize("arguments", [{}, {"task": ToyTask(), "problem": problem()}])
+def test_exactly_one_of_problem_and_task_is_given(arguments):
+    with pytest.raises(InputError, match="either problem= or task="):
+        gymnasium.make(SEQUENTIAL, **arguments)
+
+
+@pytest.mark.parametrize("reference", [0.0, -1.0, float("nan")])
+def test_a_reference_that_is_not_positive_is_refused(reference):
+    with pytest.raises(InputError, match="must be positive"):
+        gymnasium.make(SEQUENTIAL, task=ToyTask(), reference=reference)
+
+
+@pytest.mark.parametrize("imports", ["gymnasium", "lts_bench, gymnasium", "gymnasium, lts_bench"])
+def test_gymnasium_finds_the_environments_in_any_order_of_imports(imports):
+    code = f"import {imports}; gymnasium.make('lts_bench:lts/Shard-v0')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, encoding="utf-8")
+    assert "give either problem= or task=" in done.stderr
+
+
+def test_importing_the_package_does_not_import_gymnasium():
+    code = "import sys, lts_bench; print('gymnasium' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, encoding="utf-8")
+    assert done.stdout.strip() == "False"

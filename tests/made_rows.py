@@ -1,0 +1,56 @@
+"""Rows of results made up for tests."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from lts_bench.results.schema import Best, Cost, Point, Provenance, Row, Status, trace_digest
+from lts_bench.results.store import Grid
+
+PROVENANCE = Provenance(
+    cost_model="1", package="0.1.0", commit=None, dirty=None, lock_digest="l", agent_digest="a", python="3.11",
+    platform="Linux", cpu="x", cores=2, threads=1, utc="2026-01-01T00:00:00+00:00",
+)  # fmt: skip
+COST = Cost(
+    evaluations=50, unique=40, infeasible=5, illegal=0, wall_s=1.0, agent_cpu_s=0.5, cost_model_s=0.1,
+    peak_memory_bytes=1 << 26,
+)  # fmt: skip
+
+
+def grid(tasks: int = 2, seeds: int = 3) -> Grid:
+    return Grid("mini", tuple(f"m/c/{i}" for i in range(tasks)), tuple(range(1, seeds + 1)), "e50")
+
+
+def make_row(agent: str = "mine", task: str = "m/c/0", seed: int = 1, score: float | None = 1.0, **changes: Any) -> Row:
+    """Return a row whose score is the given one; without one there is no solution."""
+    strategy = {"tp": 8, "sharding": {"head": ["R", "vocabulary"]}}
+    points = () if not score else (0.5 * score, score)
+    trace = tuple(
+        Point(evaluation=i, seconds=0.1 * i, goodput_per_npu=200.0 * goodput, strategy=strategy)
+        for i, goodput in enumerate(points, 1)
+    )
+    best = Best(
+        strategy=strategy, goodput_per_npu=200.0 * (score or 0.0), ttft_s=0.5, tpot_s=0.04, memory_bytes=1e9,
+        slo_met=True, slo_margin=0.2,
+    )  # fmt: skip
+    fields: dict[str, Any] = {
+        "run_id": hashlib.sha256(repr((agent, task, seed, changes.get("version"))).encode()).hexdigest(),
+        "task": task, "task_digest": "d", "space_digest": "s", "track": "search", "agent": agent, "version": "1",
+        "parameters": {}, "seed": seed, "instance": 0, "budget": "e50", "isolation": "child",
+        "status": Status.OK if score else Status.NO_SOLUTION, "error": None, "best": best if score else None,
+        "first_feasible": 1 if score else None, "reference": 200.0, "optimum": None, "regret": None, "trace": trace,
+        "trace_digest": trace_digest(trace), "cost": COST, "provenance": PROVENANCE,
+    }  # fmt: skip
+    return Row(**(fields | changes))
+
+
+def make_rows(scores: dict[str, float | None], tasks: int = 2, seeds: int = 3, **changes: Any) -> list[Row]:
+    """Return all cells of a grid; an agent has the same score in each."""
+    board = grid(tasks, seeds)
+    return [
+        make_row(agent, task, seed, score, **changes)
+        for agent, score in scores.items()
+        for task in board.tasks
+        for seed in board.seeds
+    ]

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_rows import grid, make_rows
+
+from lts_bench.report.board import boards, differences, write_board
+from lts_bench.report.leaderboard import make_board
+from lts_bench.results.store import Stored, read_store, write_grid, write_row
+from lts_bench.specs.failure import InputError
+
+
+def test_what_was_written_is_what_is_checked(tmp_path: Path) -> None:
+    board = make_board(grid(), make_rows({"a": 1.0, "b": 0.5}))
+    write_board(board, tmp_path)
+    assert sorted(path.name for path in (tmp_path / "mini").iterdir()) == [
+        "leaderboard.csv", "leaderboard.md", "scatter.csv", "scatter.png", "scatter.svg", "tasks.csv",
+    ]  # fmt: skip
+    assert differences(board, tmp_path) == []
+
+
+def test_plots_are_not_compared_but_every_table_is(tmp_path: Path) -> None:
+    board = make_board(grid(), make_rows({"a": 1.0}))
+    write_board(board, tmp_path)
+    (tmp_path / "mini" / "scatter.png").write_bytes(b"")
+    assert differences(board, tmp_path) == []
+    table = tmp_path / "mini" / "leaderboard.csv"
+    table.write_text(table.read_text().replace("1.000000", "1.000001"))
+    (tmp_path / "mini" / "tasks.csv").unlink()
+    changed, missing = differences(board, tmp_path)
+    assert changed == f"{table}:2: differs from what the results give"
+    assert missing == f"{tmp_path}/mini/tasks.csv: is missing"
+
+
+def test_a_line_less_is_told_where(tmp_path: Path) -> None:
+    board = make_board(grid(), make_rows({"a": 1.0}))
+    write_board(board, tmp_path)
+    table = tmp_path / "mini" / "leaderboard.csv"
+    table.write_text(table.read_text() + "more\n")
+    assert differences(board, tmp_path) == [f"{table}:3: differs from what the results give"]
+
+
+def test_a_board_per_suite_that_has_rows(tmp_path: Path) -> None:
+    rows = make_rows({"a": 1.0})
+    for row in rows:
+        write_row(tmp_path, row)
+    write_grid(tmp_path, grid())
+    assert boards(read_store([tmp_path])) == [make_board(grid(), rows)]
+
+
+def test_no_results_are_an_error() -> None:
+    with pytest.raises(InputError, match="no results"):
+        boards(Stored({}, {}, ()))

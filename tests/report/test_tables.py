@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_rows import grid, make_rows
+
+from lts_bench.report.leaderboard import make_board
+from lts_bench.report.tables import (
+    FORMULA_STARTS,
+    csv_text,
+    leaderboard_csv,
+    leaderboard_markdown,
+    markdown_table,
+    markdown_text,
+    scatter_csv,
+    tasks_csv,
+)
+
+NASTY = "=1+1|<img src=x onerror=alert(1)>"
+
+
+@given(st.text())
+def test_no_text_starts_a_formula_and_none_is_lost(text: str) -> None:
+    (cell,) = list(csv.reader(io.StringIO(csv_text(("a",), [[text + "."]]), newline="")))[1]
+    assert not cell.startswith(FORMULA_STARTS)
+    assert cell.removeprefix("'") == " ".join((text + ".").split()).removeprefix("'")
+
+
+def test_negative_numbers_stay_numbers() -> None:
+    assert csv_text(("a",), [[-1.5]]) == "a\n-1.5\n"
+
+
+@given(st.text(), st.text())
+def test_text_breaks_no_table(left: str, right: str) -> None:
+    table = markdown_table(("a", "b"), [[markdown_text(left), markdown_text(right)]])
+    rows = table.splitlines()
+    assert len(rows) == 3
+    assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", rows[2])) == 3
+    assert "<" not in table
+
+
+def test_the_leaderboard_escapes_names() -> None:
+    board = make_board(grid(), make_rows({NASTY: 1.0}))
+    markdown, table = leaderboard_markdown(board), leaderboard_csv(board)
+    assert "=1+1\\|&lt;img src=x onerror=alert(1)&gt;@1" in markdown
+    assert next(csv.DictReader(io.StringIO(table)))["agent"] == f"'{NASTY}@1"
+
+
+def test_zero_is_shown_as_zero_and_nothing_as_a_dash() -> None:
+    board = make_board(grid(), make_rows({"zero": None}) + make_rows({"part": 1.0})[:-1])
+    lines = [line.split(" | ") for line in leaderboard_markdown(board).splitlines() if "@1" in line]
+    assert lines[0][:3] == ["| 1", "zero@1", "0.0000"]
+    assert lines[1][:3] == ["| –", "part@1", "–"]
+    assert "**1 cells are missing.**" in leaderboard_markdown(board)
+
+
+def test_csv_has_a_line_an_agent() -> None:
+    board = make_board(grid(), make_rows({"a": 1.0, "b": 2.0}))
+    rows = list(csv.DictReader(io.StringIO(leaderboard_csv(board))))
+    assert [(row["rank"], row["agent"], row["score"]) for row in rows] == [
+        ("1", "b@1", "2.000000"),
+        ("2", "a@1", "1.000000"),
+    ]
+    assert [row["agent"] for row in csv.DictReader(io.StringIO(scatter_csv(board)))] == ["b@1", "a@1"]
+    assert len(list(csv.DictReader(io.StringIO(tasks_csv(board))))) == 4
+
+
+@pytest.mark.parametrize("render", [leaderboard_csv, leaderboard_markdown, tasks_csv, scatter_csv])
+def test_the_order_of_rows_does_not_matter(render) -> None:  # type: ignore[no-untyped-def]
+    rows = make_rows({"a": 1.0, "b": 2.0, "c": None})
+    assert render(make_board(grid(), rows)) == render(make_board(grid(), rows[::-1]))
