@@ -219,3 +219,30 @@ def evaluate(
         kv_precision=kv_precision,
     )
     (print_json if as_json else print_evaluation)(document)
+
+
+@app.command()
+def check_agent(
+    ref: Annotated[str, typer.Argument(metavar="REF", help="A name, or FILE.py:CLASS.")],
+    task: Annotated[str | None, typer.Option(help="The task to check on. [the first of the suite smoke]")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put an agent to the conformance suite."""
+    import contextlib
+
+    from lts_bench import load_task
+    from lts_bench.console import print_json, print_rows
+    from lts_bench.registry import load_agent
+    from lts_bench.specs.suite import load_suite
+    from lts_bench.testing import check_agent as run_checks
+
+    # What the agent prints is not this command's answer.
+    with contextlib.redirect_stdout(sys.stderr):
+        name = task or load_suite("smoke").tasks[0].name
+        results = run_checks(load_agent(ref), load_task(name))
+    lines = [result._asdict() for result in results]
+    if as_json:
+        print_json({"agent": ref, "task": name, "checks": lines})
+    else:
+        print_rows(lines)
+    raise typer.Exit(0 if all(result.passed for result in results) else 1)

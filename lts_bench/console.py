@@ -41,7 +41,7 @@ def _console() -> Console:
 
 
 def _print_table(header: Sequence[str], lines: Iterable[Sequence[object]], title: str | None = None) -> None:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=any(header))
     for name in header:
         table.add_column(name, overflow="fold")
     for line in lines:

@@ -289,3 +289,12 @@ def test_help_and_lists_import_nothing_heavy(arguments: list[str], tmp_path: Pat
 def test_without_anything_the_help_is_shown(tmp_path: Path) -> None:
     assert "Usage" in lts_bench(cwd=tmp_path).stdout
     assert lts_bench("--version", cwd=tmp_path).stdout == "0.1.0\n"
+
+
+def test_an_agent_is_put_to_the_conformance_suite(tmp_path: Path) -> None:
+    good = lts_bench("check-agent", random_agent(tmp_path, "good"), "--json", cwd=tmp_path)
+    assert (good.returncode, {check["passed"] for check in json.loads(good.stdout)["checks"]}) == (0, {True})
+    bad = agent_file(tmp_path, "print('noise')\nproblem.evaluate(rng.integers(99, size=(100, 3)))", "bad")
+    done = lts_bench("check-agent", bad, "--json", cwd=tmp_path)
+    failed = {check["name"] for check in json.loads(done.stdout)["checks"] if not check["passed"]}
+    assert (done.returncode, failed) == (1, {"legal"})

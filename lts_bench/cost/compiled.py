@@ -11,6 +11,6 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def compiled(function: Function) -> Function:
-    """Compile with numba and keep the machine code on disk; same bits as Python, no fast-math."""
-    fast: Function = njit(cache=True)(function)
+    """Compile with numba and keep the machine code on disk; division by zero gives infinity, no fast-math."""
+    fast: Function = njit(cache=True, error_model="numpy")(function)
     return fast

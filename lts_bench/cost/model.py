@@ -17,6 +17,9 @@ from lts_bench.space.strategy import Degrees
 COST_MODEL_VERSION = "1"
 """Changes whenever any score may."""
 
+SORTED_FROM = 1024
+"""Batches of at least so many vectors are evaluated in the order of the tables."""
+
 
 class CostModel:
     """Scores vectors of decisions for one list of degrees."""
@@ -25,12 +28,22 @@ class CostModel:
         self.setting = setting
         self.tables = Tables(setting, degrees, stages)
         self.program = build_program(self.tables)
+        first_rows = self.program.edge_base[:, [0, -1]].T
+        self._locality = np.argsort(np.lexsort(first_rows[::-1])).astype(np.uint16)
 
     def raw(self, vectors: NDArray[np.int64]) -> NDArray[np.float64]:
         """(n, columns of ``evaluator``) every number of an evaluation."""
         out = np.empty((len(vectors), evaluator.COLUMNS))
-        evaluator.evaluate_all(self.program, np.ascontiguousarray(vectors, dtype=np.int64), out)
+        given = np.ascontiguousarray(vectors, dtype=np.int64)
+        evaluator.evaluate_all(self.program, given, self._order(given[:, 0]), out)
         return out
+
+    def _order(self, degrees: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Vectors that read the same tables one after the other: nothing but the cache sees the difference."""
+        if len(degrees) < SORTED_FROM:
+            return np.arange(len(degrees))
+        inside = np.clip(degrees, 0, len(self.tables.degrees) - 1)
+        return np.argsort(self._locality[inside], kind="stable")
 
     def evaluate(self, vectors: NDArray[np.int64]) -> NDArray[np.void]:
         """(n,) answers of (n, decisions) vectors, illegal ones included."""

@@ -42,8 +42,8 @@ class Program(NamedTuple):
     operator_base: IntArray
     send_decision: int
     send_base: IntArray
-    stage_rows: IntArray
-    stage_memory: IntArray
+    stage_rows: FloatArray
+    stage_memory: FloatArray
     stage_base: IntArray
     stage_count: IntArray
     replicas: FloatArray
@@ -115,8 +115,8 @@ def build_program(tables: Tables) -> Program:
         operator_base=np.ascontiguousarray(np.array([each.base for each in operators]).T),
         send_decision=tables.send_decision,
         send_base=tables.send_base,
-        stage_rows=tables.stage_rows,
-        stage_memory=_stage_memory(tables),
+        stage_rows=tables.stage_rows.astype(np.float64),
+        stage_memory=_stage_memory(tables).astype(np.float64),
         stage_base=tables.stage_base,
         stage_count=tables.stage_count,
         replicas=np.array([float(d.replicas) for d in tables.degrees]),

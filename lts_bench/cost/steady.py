@@ -37,47 +37,57 @@ class Rules(NamedTuple):
     coordinated: bool
 
 
-class Pipeline(NamedTuple):
-    """One strategy's replica, all that its operating points depend on.
+class Replica(NamedTuple):
+    """What a replica's operating points depend on beside batch size and decode time.
 
     Attributes:
-        batches: (rungs,) the ladder.
-        decode: (rungs,) td, one token for everybody, seconds.
-        waits: (rungs,) w.
         heaviest_prefill: s_p.
         prefill: T_p.
-        stages: (distinct stages, 3) bytes: weights, KV of one sequence in the mean, KV of one whole sequence.
-        buffers: bytes beside them.
+        capacity: most sequences b that a rank's memory holds for a microbatch, 0 where not one whole sequence fits.
     """
 
-    batches: FloatArray
-    decode: FloatArray
-    waits: FloatArray
     heaviest_prefill: float
     prefill: float
-    stages: FloatArray
-    buffers: float
+    capacity: float
     pp: float
     dp: float
 
 
 @compiled
-def memory_bytes(stages: FloatArray, sequences: float, buffers: float) -> float:
-    """Bytes of the fullest device holding ``sequences`` = b·pp of a rank; one whole sequence must fit."""
-    most = 0.0
+def batch_capacity(stages: FloatArray, pp: float, room: float) -> float:
+    """Largest b with weights + max(b·pp · mean KV, one whole KV) ≤ room on every stage; 0 where b = 1 does not fit.
+
+    Args:
+        stages: (distinct stages, 3) bytes: weights, KV of one sequence in the mean, KV of one whole sequence.
+        room: bytes of a device less its buffers.
+    """
+    most = inf
     for stage in range(stages.shape[0]):
-        most = max(most, stages[stage, 0] + max(sequences * stages[stage, 1], stages[stage, 2]))
-    return most + buffers
+        left = room - stages[stage, 0]
+        if left < stages[stage, 2] or left < pp * stages[stage, 1]:
+            return 0.0
+        if stages[stage, 1] > 0:
+            most = min(most, floor(left / (pp * stages[stage, 1])))
+    return most
 
 
 @compiled
-def ttft_terms(line: Pipeline, rules: Rules, wait: float) -> tuple[float, float, float]:
+def memory_bytes(stages: FloatArray, sequences: float) -> float:
+    """Bytes of the fullest device, buffers aside, holding ``sequences`` = b·pp of a rank."""
+    most = 0.0
+    for stage in range(stages.shape[0]):
+        most = max(most, stages[stage, 0] + max(sequences * stages[stage, 1], stages[stage, 2]))
+    return most
+
+
+@compiled
+def ttft_terms(replica: Replica, rules: Rules, wait: float) -> tuple[float, float, float]:
     """(T, c, g·w·s_p²/2): TTFT = T + c·s + queue/s."""
-    c, base = rules.quantile / line.pp, line.prefill
-    if rules.coordinated and line.dp > 1:
-        c += (line.dp - 1) / (2 * line.dp * wait)
-        base += (line.dp - 1) * line.heaviest_prefill / (2 * line.dp)
-    return base, c, rules.queue_factor * wait * line.heaviest_prefill * line.heaviest_prefill / 2
+    c, base = rules.quantile / replica.pp, replica.prefill
+    if rules.coordinated and replica.dp > 1:
+        c += (replica.dp - 1) / (2 * replica.dp * wait)
+        base += (replica.dp - 1) * replica.heaviest_prefill / (2 * replica.dp)
+    return base, c, rules.queue_factor * wait * replica.heaviest_prefill * replica.heaviest_prefill / 2
 
 
 @compiled
@@ -96,98 +106,111 @@ def round_seconds(td: float, base: float, c: float, queue: float, ttft_limit: fl
 
 
 @compiled
-def step(line: Pipeline, batch: float, rung: int) -> tuple[float, float]:
-    """(td, w) at a batch size from rung ``rung`` up to the next, linear in between."""
-    td, wait, low = line.decode[rung], line.waits[rung], line.batches[rung]
-    if batch > low:
-        share = (batch - low) / (line.batches[rung + 1] - low)
-        td += share * (line.decode[rung + 1] - td)
-        wait += share * (line.waits[rung + 1] - wait)
-    return td, wait
-
-
-@compiled
-def rate(line: Pipeline, rules: Rules, batch: float, rung: int) -> tuple[float, float]:
-    """(tokens/s of a rank and microbatch's share of the pipeline, s); (0, 0) where infeasible."""
-    if memory_bytes(line.stages, batch * line.pp, line.buffers) > rules.memory_limit:
-        return 0.0, 0.0
-    td, wait = step(line, batch, rung)
-    base, c, queue = ttft_terms(line, rules, wait)
+def rate(replica: Replica, rules: Rules, batch: float, td: float, wait: float) -> float:
+    """Tokens/s of one data-parallel rank, b·pp/TPOT; 0 where infeasible."""
+    if batch > replica.capacity or (0 < rules.tpot_limit < td + wait * replica.heaviest_prefill):
+        return 0.0
+    base, c, queue = ttft_terms(replica, rules, wait)
     s = round_seconds(td, base, c, queue, rules.ttft_limit)
-    tpot = s + wait * line.heaviest_prefill
+    tpot = s + wait * replica.heaviest_prefill
     if s < 0 or (rules.tpot_limit > 0 and tpot > rules.tpot_limit):
-        return 0.0, 0.0
-    return batch * line.pp / tpot, s
+        return 0.0
+    return batch * replica.pp / tpot
 
 
 @compiled
-def best_rung(line: Pipeline, rules: Rules) -> tuple[float, int]:
-    """(rate, rung) of the best rung of the ladder; ties go to the smallest, a rate of 0 means none is feasible."""
-    best, at = 0.0, 0
-    for rung in range(len(line.batches)):
-        if memory_bytes(line.stages, line.batches[rung] * line.pp, line.buffers) > rules.memory_limit:
-            break
-        found, _ = rate(line, rules, line.batches[rung], rung)
-        if found > best:
-            best, at = found, rung
-    return best, at
+def between(batch: float, low: float, high: float, at_low: float, at_high: float) -> float:
+    """Linear interpolation between two rungs."""
+    return at_low + (batch - low) / (high - low) * (at_high - at_low)
 
 
 @compiled
-def climb(line: Pipeline, rules: Rules, low: float, high: float, rung: int) -> float:
-    """The batch size in [low, high], all above rung ``rung``, at which the rate stops rising: bisection on its slope."""
-    while low < high:
-        middle = floor((low + high) / 2)
-        if rate(line, rules, middle + 1, rung)[0] > rate(line, rules, middle, rung)[0]:
-            low = middle + 1
+def climb(
+    replica: Replica, rules: Rules, low: float, high: float, td: tuple[float, float], waits: tuple[float, float]
+) -> float:
+    """The integer strictly between rungs ``low`` and ``high`` at which the rate stops rising: bisection on its slope.
+
+    Args:
+        td: decode time at the two rungs.
+        waits: prompts waited for at the two rungs.
+    """
+    first, last = low + 1, high - 1
+    while first < last:
+        here = floor((first + last) / 2)
+        after = here + 1
+        rate_here = rate(
+            replica, rules, here, between(here, low, high, td[0], td[1]), between(here, low, high, waits[0], waits[1])
+        )
+        rate_after = rate(
+            replica, rules, after, between(after, low, high, td[0], td[1]), between(after, low, high, waits[0], waits[1])
+        )
+        if rate_after > rate_here:
+            first = after
         else:
-            high = middle
-    return low
+            last = here
+    return first
 
 
 @compiled
-def best_batch(line: Pipeline, rules: Rules) -> tuple[float, float, int]:
-    """(rate, b, rung below) of the best point: the best rung, refined between its neighbours; ties: the smallest b."""
-    best, at = best_rung(line, rules)
-    batch = line.batches[at]
+def last_rung(replica: Replica, rules: Rules, batches: FloatArray, decode: FloatArray) -> int:
+    """The last rung within memory and, decoding alone, within the TPOT limit; -1 for none."""
+    rung = 0
+    limit = rules.tpot_limit if rules.tpot_limit > 0 else inf
+    while rung < len(decode) and batches[rung] <= replica.capacity and decode[rung] <= limit:
+        rung += 1
+    return rung - 1
+
+
+@compiled
+def rises(
+    replica: Replica, rules: Rules, batches: FloatArray, decode: FloatArray, waits: FloatArray, rung: int
+) -> bool:
+    """Whether one sequence more than a rung's batch raises the rate."""
+    if rung + 1 >= len(decode):
+        return False
+    low, high = batches[rung], batches[rung + 1]
+    td = between(low + 1, low, high, decode[rung], decode[rung + 1])
+    wait = between(low + 1, low, high, waits[rung], waits[rung + 1])
+    return rate(replica, rules, low + 1, td, wait) > rate(replica, rules, low, decode[rung], waits[rung])
+
+
+@compiled
+def best_batch(
+    replica: Replica, rules: Rules, batches: FloatArray, decode: FloatArray, waits: FloatArray
+) -> tuple[float, float, float, float]:
+    """(rate, b, td, w) of the best point: the best rung, refined between its neighbours; ties: the smallest b.
+
+    A rate of 0 means that no rung is feasible.
+
+    Args:
+        batches: (rungs,) the ladder.
+        decode: (rungs,) td.
+        waits: (rungs,) w.
+    """
+    best, at = 0.0, 0
+    for rung in range(last_rung(replica, rules, batches, decode), -1, -1):
+        unthrottled = decode[rung] + waits[rung] * replica.heaviest_prefill
+        if batches[rung] * replica.pp >= best * unthrottled:
+            found = rate(replica, rules, batches[rung], decode[rung], waits[rung])
+            if found > 0 and found >= best:
+                best, at = found, rung
+    batch, td, wait = batches[at], decode[at], waits[at]
     if best <= 0.0:
-        return 0.0, batch, at
-    if at + 1 < len(line.batches) and line.batches[at + 1] > batch + 1 and rate(line, rules, batch + 1, at)[0] > best:
-        found = climb(line, rules, batch + 1, line.batches[at + 1] - 1, at)
-        return rate(line, rules, found, at)[0], found, at
-    if at > 0 and batch - 1 > line.batches[at - 1] and rate(line, rules, batch - 1, at - 1)[0] >= best:
-        found = climb(line, rules, line.batches[at - 1] + 1, batch - 1, at - 1)
-        return rate(line, rules, found, at - 1)[0], found, at - 1
-    return best, batch, at
+        return 0.0, batch, td, wait
+    rung = at if rises(replica, rules, batches, decode, waits, at) else at - 1
+    if rung < 0 or rung + 1 >= len(decode) or batches[rung + 1] <= batches[rung] + 1:
+        return best, batch, td, wait
+    low, high = batches[rung], batches[rung + 1]
+    inside = climb(replica, rules, low, high, (decode[rung], decode[rung + 1]), (waits[rung], waits[rung + 1]))
+    its_td = between(inside, low, high, decode[rung], decode[rung + 1])
+    its_wait = between(inside, low, high, waits[rung], waits[rung + 1])
+    found = rate(replica, rules, inside, its_td, its_wait)
+    if found > best or (found == best and inside < batch):
+        return found, inside, its_td, its_wait
+    return best, batch, td, wait
 
 
 @compiled
 def excess(value: float, limit: float) -> float:
     """Relative violation of a limit."""
     return 0.0 if limit <= 0 or value <= limit else value / limit - 1
-
-
-@compiled
-def point(line: Pipeline, rules: Rules, batch: float, rung: int, s: float) -> tuple[float, float, float]:
-    """(TTFT, TPOT, bytes of the fullest device) at a batch size and round time; s < 0 stands for td."""
-    td, wait = step(line, batch, rung)
-    base, c, queue = ttft_terms(line, rules, wait)
-    s = td if s < 0 else s
-    memory = memory_bytes(line.stages, batch * line.pp, line.buffers)
-    return base + c * s + queue / s, s + wait * line.heaviest_prefill, memory
-
-
-@compiled
-def least_violation(line: Pipeline, rules: Rules) -> tuple[int, float, float, float]:
-    """(rung, memory, TTFT, TPOT excess) at the rung with the least sum, TTFT taken at s = td; ties: the smallest."""
-    best, at, over_memory, over_ttft, over_tpot = inf, 0, 0.0, 0.0, 0.0
-    for rung in range(len(line.batches)):
-        ttft, tpot, memory = point(line, rules, line.batches[rung], rung, -1.0)
-        memory, tpot = excess(memory, rules.memory_limit), excess(tpot, rules.tpot_limit)
-        ttft = excess(ttft, rules.ttft_limit)
-        if memory + ttft + tpot < best:
-            best, at = memory + ttft + tpot, rung
-            over_memory, over_ttft, over_tpot = memory, ttft, tpot
-        if memory + tpot >= best:
-            break
-    return at, over_memory, over_ttft, over_tpot

@@ -26,7 +26,7 @@ def kill_group(group: int, sign: signal.Signals) -> None:
 
 def end_with_groups(sign: int, frame: FrameType | None) -> None:
     """End this process at once, its agents first (a signal handler)."""
-    for group in groups:
+    for group in tuple(groups):
         kill_group(group, signal.SIGKILL)
     os._exit(128 + sign)
 

@@ -27,9 +27,13 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUM
 
 def bare_environment(home: str) -> dict[str, str]:
     """Return the environment of an agent: enough to import, one thread, nothing about who runs it."""
-    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    kept = {name: _absolute(os.environ[name]) for name in KEPT_VARIABLES if os.environ.get(name)}
     fixed = {"HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg"}
     return kept | fixed | dict.fromkeys(ONE_THREAD, "1")
+
+
+def _absolute(paths: str) -> str:
+    return os.pathsep.join(str(Path(path).absolute()) for path in paths.split(os.pathsep))
 
 
 class AgentProcess:
@@ -37,7 +41,7 @@ class AgentProcess:
 
     Attributes:
         connection: the harness's end of the wire.
-        exit_code: after the end; negative for a signal.
+        exit_code: None before the end; negative for a signal.
         cpu_s: CPU seconds of the child and of the children it waited for, after the end.
         peak_memory_bytes: after the end.
     """
@@ -58,7 +62,8 @@ class AgentProcess:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
-        self.exit_code, self.cpu_s, self.peak_memory_bytes = 0, 0.0, 0
+        self.exit_code: int | None = None
+        self.cpu_s, self.peak_memory_bytes = 0.0, 0
         lifeline.groups.add(self._process.pid)
         self._reaper = threading.Thread(target=self._reap, daemon=True)
         self._reaper.start()
@@ -74,6 +79,11 @@ class AgentProcess:
         self.stop()
         self.connection.close()
         self._home.cleanup()
+
+    def send(self, kind: bytes, payload: bytes, deadline_s: float) -> None:
+        """Send a frame, or raise TimeoutError: an agent that does not listen must not hold the harness."""
+        self.connection.settimeout(max(0.001, deadline_s - time.monotonic()))
+        wire.send(self.connection, kind, payload)
 
     def receive(self, deadline_s: float) -> tuple[bytes, bytes]:
         """Receive a frame; see `wire.receive`."""

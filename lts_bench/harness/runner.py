@@ -88,7 +88,7 @@ def _run_in_child(cell: Cell, problem: LocalProblem, log: Path) -> Ending:
     deadline_s = deadline_after(cell.budget.seconds)
     with AgentProcess(log) as process:
         try:
-            wire.send(process.connection, wire.SETUP, _setup(cell, problem))
+            process.send(wire.SETUP, _setup(cell, problem), deadline_s)
             done = _serve(process, problem, deadline_s)
             process.dismiss()
             status, error = _verdict(done)
@@ -98,7 +98,6 @@ def _run_in_child(cell: Cell, problem: LocalProblem, log: Path) -> Ending:
             status, error = Status.CRASH, f"the agent's process broke the protocol: {broken}"
         except (EOFError, ConnectionError):
             process.dismiss()
-            process.stop()
             status, error = _sudden_end(process.exit_code)
         process.stop()
         return Ending(status, error, process.cpu_s, process.peak_memory_bytes)
@@ -130,8 +129,8 @@ def _serve(process: AgentProcess, problem: LocalProblem, deadline_s: float) -> D
             answers, exhausted = problem.evaluate(vectors), False
         except BudgetExhausted as spent:
             answers, exhausted = spent.answers, True
-        process.connection.settimeout(max(0.001, deadline_s - time.monotonic()))
-        wire.send(process.connection, wire.ANSWERS, wire.pack_answers(answers, problem.remaining, exhausted=exhausted))
+        payload = wire.pack_answers(answers, problem.remaining, exhausted=exhausted)
+        process.send(wire.ANSWERS, payload, deadline_s)
 
 
 def _done(payload: bytes) -> Done:
@@ -147,7 +146,9 @@ def _verdict(done: Done) -> tuple[Status, str | None]:
     return (Status.OOM if done.out_of_memory else Status.CRASH), done.error
 
 
-def _sudden_end(exit_code: int) -> tuple[Status, str]:
+def _sudden_end(exit_code: int | None) -> tuple[Status, str]:
+    if exit_code is None:
+        return Status.CRASH, "the agent's process hung up"
     if exit_code == -signal.SIGKILL:
         return Status.OOM, "killed from outside, most likely for lack of memory"
     how = signal.Signals(-exit_code).name if exit_code < 0 else f"exit code {exit_code}"

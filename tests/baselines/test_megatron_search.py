@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from fakes import ToySpace, ToyTask
 
+from lts_bench import make_task
 from lts_bench.baselines.megatron_search import MegatronSearch, best_guess_first, megatron_vectors, weight_bytes
+from lts_bench.space.decisions import Space
+from lts_bench.space.operators import MEGATRON
+from lts_bench.specs.cluster import load_cluster
+from lts_bench.specs.config import list_models, load_model
 from lts_bench.testing.conformance import run_agent
 
 SPACE = ToySpace()
@@ -81,3 +86,23 @@ def test_a_run_evaluates_all_patterns_or_the_first_of_them():
     whole, cut = run_agent(MegatronSearch, task, 100), run_agent(MegatronSearch, task, 3)
     assert (whole.used, whole.unique, cut.used) == (count, count, 3)
     assert whole.best.goodput_per_npu == task.evaluate(megatron_vectors(SPACE))["goodput_per_npu"].max()
+
+
+@pytest.mark.parametrize("model", list_models())
+def test_every_built_in_model_has_its_pattern(model):
+    space = Space.build(load_model(model), load_cluster("h100x16"))
+    vectors = megatron_vectors(space)
+    assert space.legal(vectors).all()
+    assert (space.canonical(vectors) == vectors).all()
+    split = vectors[space.degrees[vectors[:, 0], 4] > 1]
+    assert len(split)
+    for name, choice in space.decode(split[0]).sharding.items():
+        operator = name.partition(".")[2] or name
+        if operator != "stream" and not operator.startswith("experts."):
+            assert choice == ("R", MEGATRON[operator])
+
+
+def test_the_order_is_defined_by_a_tasks_own_features():
+    task = make_task(model="mixtral-8x7b", cluster="h100x16", workload="isl=1024,osl=256,ttft_ms=2000,tpot_ms=40")
+    ordered = best_guess_first(task.space, megatron_vectors(task.space), task.features)
+    assert task.evaluate(ordered[:10])["feasible"].any()

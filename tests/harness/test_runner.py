@@ -90,6 +90,7 @@ def test_an_exception_is_a_crash_with_its_last_line(tmp_path: Path) -> None:
         ("import os; os.kill(os.getpid(), 9)", Status.OOM, "killed from outside, most likely for lack of memory"),
         ("import os; os.kill(os.getpid(), 11)", Status.CRASH, "the agent's process ended without a word (SIGSEGV)"),
         ("problem._connection.sendall(b'x' * 64)", Status.CRASH, "the agent's process broke the protocol"),
+        ("problem._connection.close(); import time; time.sleep(3600)", Status.CRASH, "the agent's process hung up"),
         ("pass", Status.NO_SOLUTION, "none of 0 strategies was feasible"),
         ("problem.evaluate([[3, 13, 15]])", Status.INVALID, "none of 1 vectors was legal"),
     ],
