@@ -1,16 +1,40 @@
-"""Compilation of the evaluator's inner loops."""
+"""Compilation of the evaluator's inner loops, kept on disk from one process to the next."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import tempfile
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import TypeVar
 
-from numba import njit
+import numba
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
+@lru_cache(maxsize=1)
+def cache_folder() -> Path:
+    """Where machine code is kept: a folder of its own for every state of this package's sources.
+
+    A compiled function is not recompiled when another file's function that it calls changes, hence the digest.
+    """
+    sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    digest = hashlib.sha256(sources).hexdigest()[:16]
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    if not os.access(home if home.exists() else home.parent, os.W_OK):
+        home = Path(tempfile.gettempdir())
+    return home / "lts-bench" / digest
+
+
 def compiled(function: Function) -> Function:
-    """Compile with numba and keep the machine code on disk; division by zero gives infinity, no fast-math."""
-    fast: Function = njit(cache=True, error_model="numpy")(function)
+    """Compile a function with numba; division by zero gives infinity, and nothing is reordered (no fast-math)."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(cache_folder())
+    try:
+        fast: Function = numba.njit(cache=True, error_model="numpy")(function)
+    finally:
+        numba.config.CACHE_DIR = before
     return fast

@@ -28,7 +28,7 @@ class CostModel:
         self.setting = setting
         self.tables = Tables(setting, degrees, stages)
         self.program = build_program(self.tables)
-        first_rows = self.program.edge_base[:, [0, -1]].T
+        first_rows = self.program.edges.base[:, [0, -1]].T
         self._locality = np.argsort(np.lexsort(first_rows[::-1])).astype(np.uint16)
 
     def raw(self, vectors: NDArray[np.int64]) -> NDArray[np.float64]:

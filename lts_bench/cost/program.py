@@ -16,30 +16,54 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
+class EdgeRows(NamedTuple):
+    """Rows of edges: ``times[base[degrees, edge] + i · targets[axes, edge] + j]``.
+
+    Attributes:
+        block: (edges,) block that an edge belongs to; source, target: its decisions.
+        base: (degrees, edges).
+        targets: (2, edges) choices of the target on a mesh of one or two axes.
+        times: (rows, phases) seconds.
+    """
+
+    block: IntArray
+    source: IntArray
+    target: IntArray
+    base: IntArray
+    targets: IntArray
+    times: FloatArray
+
+
+class OperatorRows(NamedTuple):
+    """Rows of operators: ``memory[base[degrees, operator] + i]``, bytes."""
+
+    block: IntArray
+    decision: IntArray
+    base: IntArray
+    memory: FloatArray
+
+
 class Program(NamedTuple):
-    """Arrays of the compiled evaluator; see ``Tables`` for their meaning.
+    """Arrays of the compiled evaluator.
 
     Attributes:
         sizes: (decisions,) choices of every decision.
-        edge_base: (degrees, edges); edge_targets alike.
+        letters: (decisions, 2, most choices) choice → position on a mesh of one or two axes.
+        two_axes: (degrees,) 1 where the mesh has two axes.
+        send_base: (degrees,) first row of the time of all stage boundaries, by the choice of ``send_decision``.
         stage_rows: (rows, 1 + blocks) multiplicity and counts for time; ``stage_memory`` the same for memory.
+        stage_base: (degrees,) first of the degrees' ``stage_count`` rows.
         waits: (rows, rungs) prompts a rank waits for in a round; ``wait_row`` (degrees,) picks the row.
         overhead: (phases,) host seconds of a stage's step.
+        fixed_bytes: bytes on every device whatever the strategy.
+        npus: devices that the score divides by.
     """
 
     sizes: IntArray
-    times: FloatArray
-    memory: FloatArray
     letters: IntArray
     two_axes: IntArray
-    edge_block: IntArray
-    edge_source: IntArray
-    edge_target: IntArray
-    edge_base: IntArray
-    edge_targets: IntArray
-    operator_block: IntArray
-    operator_decision: IntArray
-    operator_base: IntArray
+    edges: EdgeRows
+    operators: OperatorRows
     send_decision: int
     send_base: IntArray
     stage_rows: FloatArray
@@ -96,37 +120,54 @@ def _stage_memory(tables: Tables) -> IntArray:
 
 def build_program(tables: Tables) -> Program:
     """Pack tables for the compiled loop."""
-    setting, edges, operators = tables.setting, tables.edges, tables.operators
-    model = setting.model
-    wait_row, waits = wait_rows(setting, tables.degrees)
+    setting, degrees = tables.setting, tables.degrees
+    wait_row, waits = wait_rows(setting, degrees)
     return Program(
-        sizes=np.array([len(tables.degrees), *(len(each.choices) for each in tables.rules.operators)], dtype=np.int64),
-        times=np.ascontiguousarray(tables.times),
-        memory=np.ascontiguousarray(tables.memory),
+        sizes=_integers([len(degrees), *(len(each.choices) for each in tables.rules.operators)]),
         letters=tables.letters,
         two_axes=tables.two_axes,
-        edge_block=np.array([edge.block for edge in edges], dtype=np.int64),
-        edge_source=np.array([edge.source for edge in edges], dtype=np.int64),
-        edge_target=np.array([edge.target for edge in edges], dtype=np.int64),
-        edge_base=np.ascontiguousarray(np.array([edge.base for edge in edges]).T),
-        edge_targets=np.ascontiguousarray(np.array([edge.targets for edge in edges]).T),
-        operator_block=np.array([each.block for each in operators], dtype=np.int64),
-        operator_decision=np.array([each.decision for each in operators], dtype=np.int64),
-        operator_base=np.ascontiguousarray(np.array([each.base for each in operators]).T),
+        edges=_edge_rows(tables),
+        operators=_operator_rows(tables),
         send_decision=tables.send_decision,
         send_base=tables.send_base,
         stage_rows=tables.stage_rows.astype(np.float64),
         stage_memory=_stage_memory(tables).astype(np.float64),
         stage_base=tables.stage_base,
         stage_count=tables.stage_count,
-        replicas=np.array([float(d.replicas) for d in tables.degrees]),
-        pp=np.array([float(d.pp) for d in tables.degrees]),
-        dp=np.array([float(d.dp) for d in tables.degrees]),
+        replicas=np.array([float(d.replicas) for d in degrees]),
+        pp=np.array([float(d.pp) for d in degrees]),
+        dp=np.array([float(d.dp) for d in degrees]),
         wait_row=wait_row,
         waits=waits,
         batches=setting.phases.batches.astype(np.float64),
         overhead=overhead_seconds(setting),
         rules=serving_rules(setting),
-        fixed_bytes=(model.extra_parameters + model.vectors) * ACTIVATION_BYTES,
+        fixed_bytes=(setting.model.extra_parameters + setting.model.vectors) * ACTIVATION_BYTES,
         npus=float(setting.cluster.devices),
+    )
+
+
+def _integers(values: list[int]) -> IntArray:
+    return np.array(values, dtype=np.int64)
+
+
+def _edge_rows(tables: Tables) -> EdgeRows:
+    edges = tables.edges
+    return EdgeRows(
+        block=_integers([edge.block for edge in edges]),
+        source=_integers([edge.source for edge in edges]),
+        target=_integers([edge.target for edge in edges]),
+        base=np.ascontiguousarray(np.array([edge.base for edge in edges]).T),
+        targets=np.array([[edge.targets[axes] for edge in edges] for axes in (0, 1)], dtype=np.int64),
+        times=np.ascontiguousarray(tables.times),
+    )
+
+
+def _operator_rows(tables: Tables) -> OperatorRows:
+    operators = tables.operators
+    return OperatorRows(
+        block=_integers([each.block for each in operators]),
+        decision=_integers([each.decision for each in operators]),
+        base=np.ascontiguousarray(np.array([each.base for each in operators]).T),
+        memory=np.ascontiguousarray(tables.memory),
     )

@@ -37,21 +37,27 @@ def distinct(keys: Iterable[Hashable]) -> tuple[list[Hashable], IntArray]:
     return list(positions), np.array(rows, dtype=np.int64)
 
 
+def positions(operator: Operator) -> tuple[int, int]:
+    """Distinct choices of an operator on a mesh of one and of two axes; x is idle on one."""
+    return len(operator.letters), len(operator.choices)
+
+
 @dataclass(frozen=True)
 class EdgeTable:
-    """Where the rows of one edge stand: ``base[degrees] + i · targets[degrees] + j``.
+    """Where the rows of one edge stand: ``base[degrees] + i · targets[axes] + j``.
 
     Attributes:
         block: index of the edge's block.
         source: decision of the producer, i is its choice (mapped by ``letters``).
         target: decision of the consumer.
+        targets: positions of the consumer on a mesh of one and of two axes.
     """
 
     block: int
     source: int
     target: int
     base: IntArray
-    targets: IntArray
+    targets: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ class Tables:
         self._meshes = [self._mesh_prices(axes) for axes in (1, 2)]
         self.edges: list[EdgeTable] = []
         self.operators: list[MemoryTable] = []
-        self._known: dict[Hashable, tuple[IntArray, IntArray]] = {}
+        self._known: dict[Hashable, IntArray] = {}
         self._known_memory: dict[Hashable, IntArray] = {}
         for index, block in enumerate(self.blocks):
             self._add_block(index, block)
@@ -126,25 +132,23 @@ class Tables:
             signature = (edge, source.choices, target.choices, _shapes(self.setting, block, edge))
             if signature not in self._known:
                 self._known[signature] = self._edge_rows(block, edge, costs)
-            base, targets = self._known[signature]
             columns = self._decisions[source.key], self._decisions[target.key]
-            self.edges.append(EdgeTable(index, *columns, base, targets))
+            self.edges.append(EdgeTable(index, *columns, self._known[signature], positions(target)))
             self._add_memory(index, block, edge, costs)
 
-    def _edge_rows(self, block: Block, edge: Edge, costs: _ExpertTables | None) -> tuple[IntArray, IntArray]:
+    def _edge_rows(self, block: Block, edge: Edge, costs: _ExpertTables | None) -> IntArray:
+        """First row of an edge for all degrees."""
         if edge.role != "plain":
             assert costs is not None
             return costs.edge_rows(edge)
         base = np.zeros(len(self.degrees), dtype=np.int64)
-        targets = np.zeros(len(self.degrees), dtype=np.int64)
         for prices, place in self._meshes:
             if prices is not None:
                 rows = self.plain_seconds(prices, block, edge)
                 first = self._store(rows.reshape(-1, rows.shape[-1]), 0)
                 mine = place >= 0
                 base[mine] = first + place[mine] * rows.shape[1] * rows.shape[2]
-                targets[mine] = rows.shape[2]
-        return base, targets
+        return base
 
     def plain_seconds(self, prices: MeshPrices, block: Block, edge: Edge) -> FloatArray:
         """(keys, source choices, target choices, phases) price of an edge within the mesh."""
@@ -204,10 +208,8 @@ class Tables:
         widest = max(len(operator.choices) for operator in self.rules.operators)
         maps = np.zeros((1 + len(self.rules.operators), 2, widest), dtype=np.int64)
         for column, operator in enumerate(self.rules.operators, start=1):
-            count = len(operator.choices)
-            maps[column, 1, :count] = np.arange(count)
-            one_axis = np.arange(count) % len(operator.letters)
-            maps[column, 0, :count] = one_axis
+            choices = np.arange(len(operator.choices))
+            maps[column, :, : len(choices)] = choices % np.array(positions(operator))[:, None]
         return maps
 
     def _stages(self, stages: tuple[int, ...] | None) -> tuple[IntArray, IntArray, IntArray]:
@@ -277,21 +279,19 @@ class _ExpertTables:
             ]
         )
 
-    def edge_rows(self, edge: Edge) -> tuple[IntArray, IntArray]:
-        """First row and number of targets for all degrees."""
+    def edge_rows(self, edge: Edge) -> IntArray:
+        """First row of an edge for all degrees."""
         if edge.role == "experts":
             time = self.costs.products(self.hidden)
             legal = self._legal("experts.up")[:, :, None] & self._legal("experts.down")[:, None, :]
             time = np.where(legal[..., None], time, np.inf)
             first = self.tables._store(time.reshape(-1, time.shape[-1]), 0)
-            size = len(LETTERS) ** 2
-            return first + self.rows * size, np.full(len(self.rows), len(LETTERS))
+            return first + self.rows * len(LETTERS) ** 2
         return self._exchange_rows(edge)
 
-    def _exchange_rows(self, edge: Edge) -> tuple[IntArray, IntArray]:
+    def _exchange_rows(self, edge: Edge) -> IntArray:
         """Dispatch and combine depend on the residual layout on the mesh, too."""
         base = np.zeros(len(self.rows), dtype=np.int64)
-        targets = np.zeros(len(self.rows), dtype=np.int64)
         for prices, place in self.tables._meshes:
             if prices is None:
                 continue
@@ -305,8 +305,7 @@ class _ExpertTables:
                 time = overlapped(time, own[mesh_rows][:, None], self.tables.setting.engine.overlap)
             first = self.tables._store(time.reshape(-1, time.shape[-1]), 0)
             base[mine] = first + rows * time.shape[1] * time.shape[2]
-            targets[mine] = time.shape[2]
-        return base, targets
+        return base
 
     def memory_rows(self, name: str) -> IntArray:
         """First memory row of an expert product for all degrees."""
