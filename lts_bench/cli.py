@@ -182,14 +182,14 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Check whether a strategy is legal, and tell every rule that it breaks."""
+    from lts_bench.assess import check_document
     from lts_bench.console import print_check, print_json, read_strategy
-    from lts_bench.space.report import check as check_strategy
     from lts_bench.specs.cluster import load_cluster
     from lts_bench.specs.config import load_model
     from lts_bench.specs.workload import parse_workload
 
     served = None if workload is None else parse_workload(workload)
-    document = check_strategy(load_model(model), load_cluster(cluster), read_strategy(strategy), served)
+    document = check_document(load_model(model), load_cluster(cluster), read_strategy(strategy), served)
     (print_json if as_json else print_check)(document)
     raise typer.Exit(0 if document["legal"] else 1)
 
@@ -206,8 +206,8 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Tell what a strategy reaches: goodput, latencies, memory, and the time of each operator and collective."""
+    from lts_bench.assess import evaluate_strategy
     from lts_bench.console import print_evaluation, print_json, read_strategy
-    from lts_bench.task import evaluate_strategy
 
     document: dict[str, Any] = evaluate_strategy(
         model=model,

@@ -120,6 +120,8 @@ def conversion_moves(mesh: Mesh, tensor: Activation, source: int, target: int, p
         for (start, end, _), time in zip(graph.moves, times, strict=True):
             ends[start] = min(ends[start], time + ends[end])
     path: list[tuple[Move, float]] = []
+    if mesh.sizes.prod() == 1:
+        return path
     at, goal = graph.canonical[source], graph.canonical[target]
     while at != goal:
         step = min(

@@ -57,3 +57,29 @@ class CostModel:
         answers["memory_bytes"] = out[:, evaluator.MEMORY]
         answers["violation"] = out[:, evaluator.OVER_MEMORY : evaluator.OVER_TPOT + 1]
         return answers
+
+    def memory_parts(self, vector: NDArray[np.int64], batch: float) -> dict[str, float]:
+        """Bytes of the fullest device at a batch size, and how long one sequence may get.
+
+        ``longest_sequence_tokens`` is what fits beside the weights, buffers aside, at the KV bytes of a token.
+        """
+        program, degrees = self.program, int(vector[0])
+        first, count = program.stage_base[degrees], program.stage_count[degrees]
+        blocks, stages = np.empty((program.stage_rows.shape[1] - 1, 3)), np.empty((count, 3))
+        positions = np.zeros(len(vector), dtype=np.int64)
+        evaluator.find_positions(vector, program.sizes, program.letters, program.two_axes, positions)
+        held = program.stage_memory[first : first + count]
+        buffers = evaluator.gather_memory(program.operators, degrees, positions, blocks, held, stages)
+        cache = np.maximum(batch * program.pp[degrees] * stages[:, 1], stages[:, 2])
+        fullest = int((stages[:, 0] + cache).argmax())
+        weights, whole = stages[fullest, 0] + program.fixed_bytes, stages[fullest, 2]
+        room = max(program.rules.memory_limit - weights, 0.0)
+        context = self.setting.phases.full_context
+        return {
+            "weights": float(weights),
+            "kv": float(cache[fullest]),
+            "buffers": float(buffers),
+            "limit": float(program.rules.memory_limit),
+            "kv_per_sequence": float(whole),
+            "longest_sequence_tokens": float(np.floor(room / whole * context)) if whole else float(context),
+        }

@@ -114,7 +114,18 @@ class Tables:
         typed = [key for key in keys if isinstance(key, MeshKey)]
         return MeshPrices(self.setting, Mesh(self.setting.cluster, typed, axes), self.rules), place
 
-    def _operator(self, block: Block, name: str, *, target: bool = False) -> Operator:
+    @property
+    def prices(self) -> list[MeshPrices]:
+        """Prices of the meshes that the degrees have."""
+        return [prices for prices, _ in self._meshes if prices is not None]
+
+    def edge_of(self, block: Block, edge: Edge) -> EdgeTable:
+        """The table of a block's edge."""
+        before = sum(len(other.edges) for other in self.blocks[: self.blocks.index(block)])
+        return self.edges[before + block.edges.index(edge)]
+
+    def operator(self, block: Block, name: str, *, target: bool = False) -> Operator:
+        """The decision behind an operator's name in a block; ``target`` for the later kind of a transition."""
         return self.rules.operators[self._decisions[block.key(name, target=target)] - 1]
 
     def _store(self, rows: FloatArray, kind: int) -> int:
@@ -127,8 +138,8 @@ class Tables:
     def _add_block(self, index: int, block: Block) -> None:
         costs = _ExpertTables(self, block) if _is_moe(block) else None
         for edge in block.edges:
-            source = self._operator(block, edge.source)
-            target = self._operator(block, edge.target, target=True)
+            source = self.operator(block, edge.source)
+            target = self.operator(block, edge.target, target=True)
             signature = (edge, source.choices, target.choices, _shapes(self.setting, block, edge))
             if signature not in self._known:
                 self._known[signature] = self._edge_rows(block, edge, costs)
@@ -152,8 +163,8 @@ class Tables:
 
     def plain_seconds(self, prices: MeshPrices, block: Block, edge: Edge) -> FloatArray:
         """(keys, source choices, target choices, phases) price of an edge within the mesh."""
-        source = self._operator(block, edge.source)
-        target = self._operator(block, edge.target, target=True)
+        source = self.operator(block, edge.source)
+        target = self.operator(block, edge.target, target=True)
         moving = prices.conversion(edge, source, target)
         if edge.charged == "none":
             return moving
@@ -163,7 +174,7 @@ class Tables:
 
     def _add_memory(self, index: int, block: Block, edge: Edge, costs: _ExpertTables | None) -> None:
         for name in _charged_operators(edge):
-            operator = self._operator(block, name)
+            operator = self.operator(block, name)
             signature = (operator.name, operator.choices, _shapes(self.setting, block, edge), name)
             if signature not in self._known_memory:
                 expert = costs is not None and name.startswith("experts.")
@@ -266,11 +277,11 @@ class _ExpertTables:
         )
         self.costs = ExpertCosts(setting, self.ffn, [key for key in keys if isinstance(key, ExpertKey)])
         self.hidden = setting.model.hidden
-        self.stream = tables._operator(block, "stream")
+        self.stream = tables.operator(block, "stream")
 
     def _legal(self, name: str) -> NDArray[np.bool_]:
         """(keys, letters) legality of a product's split over etp."""
-        operator = self.tables._operator(self.block, name)
+        operator = self.tables.operator(self.block, name)
         sizes = self.costs.etp[:, 0]
         return np.array(
             [

@@ -1,0 +1,52 @@
+"""The published number of a task: the best strategy of Megatron's pattern on its nominal instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from lts_bench.baselines.megatron_search import megatron_vectors
+from lts_bench.space.strategy import Strategy
+from lts_bench.specs.failure import InputError
+from lts_bench.specs.workload import Slo
+from lts_bench.task import Task
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What scores and rewards are measured against.
+
+    Attributes:
+        goodput_per_npu: tokens/s and NPU, above 0.
+        meets_slo: False where no strategy of the pattern is feasible and the SLO was ignored.
+    """
+
+    goodput_per_npu: float
+    strategy: Strategy
+    meets_slo: bool
+
+
+def reference(task: Task) -> Reference:
+    """The best strategy of ``megatron_search``; where none is feasible, the least violating one, its SLO ignored.
+
+    Raises:
+        InputError: if none fits the memory either.
+    """
+    vectors = megatron_vectors(task.space)
+    answers = task.evaluate(vectors)
+    if answers["feasible"].any():
+        return _reference(task, vectors, answers["goodput_per_npu"], meets_slo=True)
+    least = vectors[answers["violation"].sum(axis=1).argmin()][None]
+    relaxed = Task(msgspec.structs.replace(task.spec, workload=msgspec.structs.replace(task.workload, slo=Slo())))
+    goodput = relaxed.evaluate(least)["goodput_per_npu"]
+    if goodput[0] <= 0:
+        raise InputError("no strategy of Megatron's pattern fits the memory", field="task", value=task.name)
+    return _reference(task, least, goodput, meets_slo=False)
+
+
+def _reference(task: Task, vectors: NDArray[np.int64], goodput: NDArray[np.float64], *, meets_slo: bool) -> Reference:
+    best = int(goodput.argmax())
+    return Reference(float(goodput[best]), task.space.decode(vectors[best]), meets_slo)
