@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from lts_bench.specs.cluster import Family, list_clusters, load_cluster
 from lts_bench.specs.failure import InputError
 
 SHELF = Shelf("cluster", Family, "lts_bench.data", "clusters")
-TABLE = Path(__file__).parents[3] / "shared/data/kernels/collectives.csv"
 
 
 def largest_domain(family: Family) -> str:
@@ -140,30 +138,3 @@ def test_bad_files_name_file_and_key(tmp_path: Path, change: dict[str, Any], tol
     with pytest.raises(InputError) as caught:
         load_cluster(path)
     assert f"{path}: {told}" in str(caught.value)
-
-
-@pytest.mark.skipif(not TABLE.exists(), reason="the measured table is not there")
-@pytest.mark.parametrize(
-    ("family", "system", "library"),
-    [
-        ("h100", "h100_sxm", "trtllm/1.3.0rc20/TRTLLM"),
-        ("b200", "b200_sxm", "trtllm/1.3.0rc20/TRTLLM"),
-        ("a100", "a100_sxm", "trtllm/1.0.0/TRTLLM"),
-        ("gb200", "gb200", "trtllm/1.3.0rc20/TRTLLM"),
-    ],
-)
-def test_two_regimes_follow_the_measured_all_reduce(family: str, system: str, library: str) -> None:
-    net = SHELF.load(family).scale_up
-    with TABLE.open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if (row["system"], row["library"]) == (system, library)]
-    errors = []
-    for row in rows:
-        group = int(row["num_gpus"])
-        micros = 2e6 * int(row["message_bytes"]) * (group - 1) / group / net.bytes_per_s
-        doublings = group.bit_length() - 2
-        small = net.small_latency_us + doublings * net.small_latency_per_doubling_us + micros / net.small_efficiency
-        large = net.large_latency_us + micros / (net.large_efficiency * net.in_switch_reduction)
-        errors.append(abs(min(small, large) / float(row["latency_us"]) - 1))
-    errors.sort()
-    assert len(errors) > 40
-    assert errors[len(errors) // 2] < 0.12

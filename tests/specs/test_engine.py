@@ -13,7 +13,6 @@ step_overhead_us: 0
 sequence_overhead_us: 0
 small_kernels_per_layer: 6
 small_kernels_per_moe_layer: 4
-prefill: first
 kv_reservation: mean
 window_kv: windowed
 """
@@ -38,7 +37,7 @@ def test_what_a_profile_leaves_out_has_defaults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("prefil: mixed", "prefil: unknown key; did you mean 'prefill'?"),
+        ("max_bach: 64", "max_bach: unknown key; did you mean 'max_batch'?"),
         ("overlap: 1.5", "overlap: must be <= 1"),
         ("memory_fraction: 0", "memory_fraction: must be > 0"),
         ("memory_fraction: 90", "memory_fraction: must be <= 1"),
