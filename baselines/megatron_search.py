@@ -12,9 +12,9 @@ from lts_bench.agent import Agent
 from lts_bench.budget import BudgetExhausted
 from lts_bench.problem import Problem
 from lts_bench.space.decisions import Space
-from lts_bench.space.operators import MEGATRON
+from lts_bench.space.megatron import megatron_vectors
 
-PP, DP, TX, TY, EP, ETP = 1, 2, 3, 4, 5, 6
+PP, DP, TY, EP, ETP = 1, 2, 4, 5, 6
 """Columns of `Space.degrees`."""
 
 
@@ -35,19 +35,6 @@ class MegatronSearch(Agent):
         with contextlib.suppress(BudgetExhausted):
             for start in range(0, len(vectors), self.parameters["batch"]):
                 problem.evaluate(vectors[start : start + self.parameters["batch"]])
-
-
-def megatron_vectors(space: Space) -> np.ndarray:
-    """Return all legal strategies (n, d) of Megatron's pattern.
-
-    Each operator is split as `MEGATRON` says over the whole tensor-parallel group, experts over etp; the residual is
-    replicated, or split on tokens (sequence parallelism). Groups of two axes are left out: Megatron has none.
-    """
-    vectors = np.concatenate([_pattern(space, "R"), _pattern(space, "M")])
-    one_axis = space.degrees[vectors[:, 0], TX] == 1
-    again = (np.arange(len(vectors)) >= len(space.degrees)) & (space.degrees[vectors[:, 0], TY] == 1)
-    patterns: np.ndarray = vectors[one_axis & ~again]
-    return patterns[space.legal(patterns)]
 
 
 def best_guess_first(space: Space, vectors: np.ndarray, features: Mapping[str, float]) -> np.ndarray:
@@ -71,18 +58,3 @@ def weight_bytes(degrees: np.ndarray, features: Mapping[str, float]) -> np.ndarr
     per_stage = experts / (degrees[:, EP] * degrees[:, ETP]) + rest / degrees[:, TY]
     share: np.ndarray = features["weight_bytes"] * per_stage / degrees[:, PP]
     return share
-
-
-def _pattern(space: Space, stream: str) -> np.ndarray:
-    """Return the pattern at all degrees, with the given split of the residual."""
-    vectors = np.zeros((len(space.degrees), len(space.names)), dtype=np.int64)
-    vectors[:, 0] = np.arange(len(space.degrees))
-    for column, name in enumerate(space.names[1:], start=1):
-        operator = name.partition(".")[2] or name
-        letter = stream if operator == "stream" else MEGATRON[operator]
-        expert = operator.startswith("experts.")
-        whole, split = ("R", letter) if expert else ("R,R", f"R,{letter}")
-        size = space.degrees[:, ETP if expert else TY]
-        labels = space.choices[column]
-        vectors[:, column] = np.where(size == 1, labels.index(whole), labels.index(split))
-    return vectors

@@ -28,7 +28,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on
 ModelRef = Annotated[str, typer.Option("--model", metavar="MODEL", help="A built-in model or a config.json.")]
 ClusterRef = Annotated[str, typer.Option("--cluster", metavar="CLUSTER", help="A built-in cluster or a YAML file.")]
 StrategyFile = Annotated[Path, typer.Option("--strategy", metavar="FILE", help="A strategy as JSON.")]
-WORKLOAD_HELP = "A YAML or JSON file, or isl=1024,osl=1024,ttft_ms=2000,tpot_ms=50,percentile=90."
+WORKLOAD_HELP = "A YAML or JSON file, or isl=1024,osl=512,ttft_ms=500,tpot_ms=20."
 
 
 def main() -> None:
@@ -52,10 +52,12 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 @app.command()
 def run(
     suite: Annotated[str, typer.Option(help="A built-in suite or a YAML file.")],
-    agent: Annotated[list[str] | None, typer.Option(help="A name, or FILE.py:CLASS; repeatable. [the suite's]")] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds. [the suite's]")] = None,
-    budget: Annotated[str | None, typer.Option(help="e50, e100, e1k or e10k. [the suite's]")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes. [one a core]")] = None,
+    agent: Annotated[
+        list[str] | None, typer.Option(help="A name, or FILE.py:CLASS; repeatable (default: the suite's).")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds (default: the suite's).")] = None,
+    budget: Annotated[str | None, typer.Option(help="e50, e100, e1k or e10k (default: the suite's).")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a core).")] = None,
     executor: Annotated[str, typer.Option(help="Where workers run: local.")] = "local",
     isolation: Annotated[str, typer.Option(help="How agents run: child or in_process.")] = "child",
     shard: Annotated[str, typer.Option(metavar="I/N", help="Run the i-th of n parts.")] = "1/1",
@@ -102,7 +104,7 @@ def _show_session(session: Session, out: Path, *, as_json: bool) -> None:
 
     board = make_board(session.grid, read_store([out / session.grid.name]).rows.values())
     failed = failed_rows(session.rows)
-    print_notes([*session.notes, *failed])
+    print_notes([*session.notes, *failed, f"results: {out / session.grid.name}"])
     if as_json:
         print_json({"out": str(out), "failed": failed, "cells": len(session.rows), **board_document(board)})
     else:
@@ -112,7 +114,9 @@ def _show_session(session: Session, out: Path, *, as_json: bool) -> None:
 
 @app.command()
 def report(
-    directories: Annotated[list[Path] | None, typer.Argument(metavar="[DIR]...", help="Results. [runs]")] = None,
+    directories: Annotated[
+        list[Path] | None, typer.Argument(metavar="[DIR]...", help="Results (default: runs).")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where boards go.")] = Path("results/boards"),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; compare with what is there.")] = False,
     as_json: AsJson = False,
@@ -146,7 +150,9 @@ def _missing(boards: list[Board]) -> list[str]:
 
 @app.command(name="list")
 def list_(
-    kind: Annotated[str, typer.Argument(help="suites, tasks, agents, models, chips, clusters or engines.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="suites, tasks, agents, models, chips, clusters or engines.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """List what there is, importing no agent."""
@@ -157,11 +163,14 @@ def list_(
     if as_json:
         print_json({kind: lines})
     else:
-        print_rows(lines)
+        print_rows(lines, hidden=("origin", "path"))
 
 
 @app.command()
-def model(ref: Annotated[str, typer.Argument(metavar="MODEL")], as_json: AsJson = False) -> None:
+def model(
+    ref: Annotated[str, typer.Argument(metavar="MODEL", help="A built-in model or a config.json.")],
+    as_json: AsJson = False,
+) -> None:
     """Tell a model's parameters, state sizes, layers and legal degrees."""
     from lts_bench.console import print_json, print_model
     from lts_bench.space.report import legal_degrees
@@ -178,7 +187,7 @@ def check(
     model: ModelRef,
     cluster: ClusterRef,
     strategy: StrategyFile,
-    workload: Annotated[str | None, typer.Option(help=WORKLOAD_HELP)] = None,
+    workload: Annotated[str | None, typer.Option(metavar="WORKLOAD", help=WORKLOAD_HELP)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check whether a strategy is legal, and tell every rule that it breaks."""
@@ -199,10 +208,10 @@ def evaluate(
     model: ModelRef,
     cluster: ClusterRef,
     strategy: StrategyFile,
-    workload: Annotated[str, typer.Option(help=WORKLOAD_HELP)],
+    workload: Annotated[str, typer.Option(metavar="WORKLOAD", help=WORKLOAD_HELP)],
     engine: Annotated[str, typer.Option(help="A built-in engine profile or a YAML file.")] = "generic",
-    precision: Annotated[str, typer.Option(help="Of weights and activations.")] = "config",
-    kv_precision: Annotated[str, typer.Option(help="Of the KV cache.")] = "config",
+    precision: Annotated[str, typer.Option(help="config, bf16, fp8, fp8_block, int8, int4 or fp4.")] = "config",
+    kv_precision: Annotated[str, typer.Option(help="config, bf16, fp8, int8 or fp4.")] = "config",
     as_json: AsJson = False,
 ) -> None:
     """Tell what a strategy reaches: goodput, latencies, memory, and the time of each operator and collective."""
@@ -224,7 +233,7 @@ def evaluate(
 @app.command()
 def check_agent(
     ref: Annotated[str, typer.Argument(metavar="REF", help="A name, or FILE.py:CLASS.")],
-    task: Annotated[str | None, typer.Option(help="The task to check on. [the first of the suite smoke]")] = None,
+    task: Annotated[str | None, typer.Option(help="The task to check on (default: the first of smoke).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Put an agent to the conformance suite."""

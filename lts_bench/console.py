@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lts_bench.quantities import shown
 from lts_bench.specs.failure import InputError
 
 if TYPE_CHECKING:
@@ -40,20 +41,21 @@ def _console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=WIDTH_OF_PIPES)
 
 
-def _print_table(header: Sequence[str], lines: Iterable[Sequence[object]], title: str | None = None) -> None:
+def _print_table(header: Sequence[str], lines: Iterable[Sequence[str]], title: str | None = None) -> None:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=any(header))
     for name in header:
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", justify="right" if name.endswith("_us") else "left")
     for line in lines:
         # Text, not str: names of strangers are no markup.
-        table.add_row(*(Text("" if cell is None else str(cell)) for cell in line))
+        table.add_row(*map(Text, line))
     _console().print(table)
 
 
-def print_rows(lines: Sequence[Mapping[str, Any]]) -> None:
-    """Print a table of mappings that have the same keys."""
-    header = list(lines[0]) if lines else []
-    _print_table(header, [[_short(line[key]) for key in header] for line in lines])
+def print_rows(lines: Sequence[Mapping[str, Any]], hidden: Collection[str] = ()) -> None:
+    """Print mappings with the same keys as a table, less the hidden columns and those without any value."""
+    keys = [key for key in (lines[0] if lines else ()) if key not in hidden]
+    header = [key for key in keys if any(line[key] not in (None, "", []) for line in lines)]
+    _print_table(header, [[shown(key, line[key]) if line[key] is not None else "" for key in header] for line in lines])
 
 
 def print_boards(boards: Iterable[Board]) -> None:
@@ -61,11 +63,16 @@ def print_boards(boards: Iterable[Board]) -> None:
     from lts_bench.report.leaderboard import TRACKS
     from lts_bench.report.tables import TITLES, leaderboard_cells
 
-    for board in boards:
-        for track in TRACKS:
-            lines = [leaderboard_cells(entry) for entry in board.entries if entry.track == track]
-            if lines:
-                _print_table(TITLES, lines, title=f"{board.grid.name}, budget {board.grid.budget}, track {track}")
+    tables = [
+        (f"{board.grid.name}, budget {board.grid.budget}, track {track}", lines)
+        for board in boards
+        for track in TRACKS
+        if (lines := [leaderboard_cells(entry) for entry in board.entries if entry.track == track])
+    ]
+    for index, (title, lines) in enumerate(tables):
+        if index:
+            print()
+        _print_table(TITLES, lines, title=title)
 
 
 def failed_rows(rows: Iterable[Row]) -> list[str]:
@@ -87,10 +94,15 @@ def progress_bar() -> Iterator[Callable[[int, int, Row | None], None]]:
         cells = bar.add_task("cells", total=None, last="starting")
 
         def show(done: int, total: int, row: Row | None) -> None:
-            last = f"{row.agent}@{row.version} {row.task} seed {row.seed}: {row.status}" if row else ""
+            last = f"{row.agent}@{row.version} {row.task} seed {row.seed}: {row.status}" if row and done < total else ""
             bar.update(cells, completed=done, total=total, last=last)
 
-        yield show
+        try:
+            yield show
+        except InputError:
+            # Nothing ran: the line that tells why shall stand alone.
+            bar.live.transient = bar.disable = True
+            raise
 
 
 def read_strategy(path: Path) -> Any:
@@ -109,29 +121,63 @@ def read_strategy(path: Path) -> Any:
 
 def print_model(document: Mapping[str, Any]) -> None:
     """Print a model's summary."""
-    _print_table(("", ""), _flat(document))
+    warnings = document.get("warnings", [])
+    _print_table(("", ""), _flat({key: value for key, value in document.items() if key != "warnings"}))
+    _print_lines(f"warning: {warning}" for warning in warnings)
 
 
 def print_check(document: Mapping[str, Any]) -> None:
     """Print what is wrong with a strategy."""
-    _console().print("legal" if document["legal"] else "not legal")
-    for violation in document["violations"]:
-        _console().print(Text(f"{violation['class']}: {violation['message']}"))
-    for warning in document["warnings"]:
-        _console().print(Text(f"warning: {warning}"))
+    broken = document["violations"]
+    legal = "legal, but not feasible" if broken else "legal"
+    _print_lines([legal if document["legal"] else "not legal"])
+    _print_problems(document)
 
 
 def print_evaluation(document: Mapping[str, Any]) -> None:
-    """Print what a strategy reaches: the headline first, then every table of times."""
-    tables = {key: value for key, value in document.items() if isinstance(value, list)}
-    headline = {key: value for key, value in document.items() if key not in tables}
-    _print_table(("", ""), _flat(headline))
-    for title, lines in tables.items():
-        if lines and isinstance(lines[0], dict):
-            header = list(lines[0])
-            _print_table(header, [[_short(line.get(key)) for key in header] for line in lines], title=title)
-        elif lines:
-            _print_table((title,), [[_short(line)] for line in lines])
+    """Print what a strategy reaches: the headline, the strategy, what is wrong, then where the time of a layer goes."""
+    apart = ("strategy", "violations", "warnings", "operators", "collectives")
+    headline = {key: value for key, value in document.items() if key not in apart}
+    _print_table(("", ""), [*_flat(headline), *_strategy_lines(document["strategy"])])
+    _print_problems(document)
+    for key in ("operators", "collectives"):
+        if lines := document.get(key):
+            print()
+            _print_times(key, lines)
+
+
+def _print_problems(document: Mapping[str, Any]) -> None:
+    _print_lines(f"{violation['class']}: {violation['message']}" for violation in document["violations"])
+    _print_lines(f"warning: {warning}" for warning in document["warnings"])
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        _console().print(Text(line))
+
+
+def _strategy_lines(strategy: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the degrees in one line and the splits in a line a layer kind, letters of an unused x axis left out."""
+    degrees = {key: value for key, value in strategy.items() if key != "sharding"}
+    words = [f"{key}={'x'.join(map(str, value)) if key == 'tp' and isinstance(value, list) else value}"
+             for key, value in degrees.items()]  # fmt: skip
+    kinds: dict[str, list[str]] = {}
+    for key, letters in strategy["sharding"].items():
+        kind, dot, operator = key.partition(".")
+        used = letters if isinstance(strategy["tp"], list) else letters[-1:]
+        kinds.setdefault(f"sharding.{kind}" if dot else "sharding", []).append(f"{operator or kind}={','.join(used)}")
+    return [("strategy", " ".join(words)), *((name, " ".join(splits)) for name, splits in kinds.items())]
+
+
+def _print_times(title: str, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Print times of one layer in µs; the title adds them up over the whole model."""
+    phases = ("prefill_us", "decode_us")
+    sums = [
+        f"{key.removesuffix('_us')} {sum(line['count'] * line[key] for line in lines) / 1e3:.4g} ms" for key in phases
+    ]
+    header = list(lines[0])
+    rows = [[f"{line[key]:,.1f}" if key in phases else shown(key, line[key]) for key in header] for line in lines]
+    _print_table(header, rows, title=f"{title} of one layer; times count: {', '.join(sums)}")
 
 
 def _flat(document: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -140,15 +186,5 @@ def _flat(document: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
         if isinstance(value, Mapping):
             lines += _flat(value, f"{prefix}{key}.")
         else:
-            lines.append((f"{prefix}{key}", _short(value)))
+            lines.append((f"{prefix}{key}", shown(f"{prefix}{key}", value)))
     return lines
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_short, value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.6g}" if isinstance(value, float) else "" if value is None else str(value)

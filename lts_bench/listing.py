@@ -55,15 +55,33 @@ def _agents() -> list[Line]:
 
 
 def _models() -> list[Line]:
-    from lts_bench.specs.config import list_models
+    from lts_bench.specs.config import list_models, load_model
 
-    return _named(list_models())
+    return [
+        {
+            "name": model.name,
+            "parameters": model.parameters.total,
+            "active": model.parameters.active,
+            "layers": len(model.layers),
+            "weights": model.precision.default.dtype,
+        }
+        for model in map(load_model, list_models())
+    ]
 
 
 def _chips() -> list[Line]:
-    from lts_bench.specs.chip import list_chips
+    from lts_bench.specs.chip import list_chips, load_chip
 
-    return _named(list_chips())
+    return [
+        {
+            "name": chip.name,
+            "vendor": chip.vendor,
+            "hbm_bytes": chip.hbm_bytes,
+            "hbm_bytes_per_s": chip.hbm_bytes_per_s,
+            "bf16_flops_per_s": chip.peak_flops_per_s["bf16"],
+        }
+        for chip in map(load_chip, list_chips())
+    ]
 
 
 def _clusters() -> list[Line]:

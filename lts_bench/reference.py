@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lts_bench.baselines.megatron_search import megatron_vectors
+from lts_bench.space.megatron import megatron_vectors
 from lts_bench.space.strategy import Strategy
 from lts_bench.specs.failure import InputError
 from lts_bench.specs.workload import Slo
-from lts_bench.task import Task
+
+if TYPE_CHECKING:
+    from lts_bench.task import Task
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Reference:
     meets_slo: bool
 
 
-def reference(task: Task) -> Reference:
+def find_reference(task: Task) -> Reference:
     """The best strategy of ``megatron_search``; where none is feasible, the least violating one, its SLO ignored.
 
     Raises:
@@ -40,7 +43,7 @@ def reference(task: Task) -> Reference:
     if answers["feasible"].any():
         return _reference(task, vectors, answers["goodput_per_npu"], meets_slo=True)
     least = vectors[answers["violation"].sum(axis=1).argmin()][None]
-    relaxed = Task(msgspec.structs.replace(task.spec, workload=msgspec.structs.replace(task.workload, slo=Slo())))
+    relaxed = type(task)(msgspec.structs.replace(task.spec, workload=msgspec.structs.replace(task.workload, slo=Slo())))
     goodput = relaxed.evaluate(least)["goodput_per_npu"]
     if goodput[0] <= 0:
         raise InputError("no strategy of Megatron's pattern fits the memory", field="task", value=task.name)

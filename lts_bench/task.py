@@ -15,6 +15,7 @@ from lts_bench.cost.model import COST_MODEL_VERSION, CostModel
 from lts_bench.cost.nodes import Setting
 from lts_bench.cost.phases import Phases
 from lts_bench.features import task_features
+from lts_bench.reference import Reference, find_reference
 from lts_bench.space.decisions import Space
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.cluster import Cluster, load_cluster
@@ -62,9 +63,15 @@ class Task:
         return CostModel(setting, [Degrees(*map(int, row)) for row in self.space.degrees])
 
     @cached_property
+    def reference(self) -> Reference:
+        """The published number that scores and rewards are measured against: Megatron's pattern at its best."""
+        return find_reference(self)
+
+    @cached_property
     def features(self) -> dict[str, float]:
-        """What an engineer would know: named numbers about model, cluster, workload and SLOs."""
-        return task_features(self.model, self.cluster, self.workload, self.engine)
+        """What an engineer would know: named numbers about model, cluster, workload and SLOs, and the reference."""
+        known = task_features(self.model, self.cluster, self.workload, self.engine)
+        return known | {"reference_goodput_per_npu": self.reference.goodput_per_npu}
 
     @cached_property
     def digest(self) -> str:

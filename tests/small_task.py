@@ -39,7 +39,7 @@ class SmallTask:
 
     def __init__(self, *, feasible: bool = True) -> None:
         self.space = small_space()
-        self.features = {"layers": 2.0, "devices": 8.0}
+        self.features = {"layers": 2.0, "devices": 8.0, "reference_goodput_per_npu": 200.0}
         self._feasible = feasible
 
     def evaluate(self, vectors: np.ndarray) -> np.ndarray:

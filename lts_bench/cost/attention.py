@@ -53,8 +53,7 @@ def _kv_elements(view: View, mixer: Attention | LatentAttention) -> FloatArray:
     """(keys, choices) cached elements of a token that a device reads; a latent has no heads to split."""
     if isinstance(mixer, LatentAttention):
         return np.full((len(view.mesh), len(view.choices)), float(mixer.kv_elements))
-    read = 2.0 * mixer.kv_heads * mixer.head_dim
-    return read / np.minimum(view.split("heads"), mixer.kv_heads)
+    return 2.0 * mixer.head_dim * np.ceil(mixer.kv_heads / view.split("heads"))
 
 
 def _prefill(view: View, mixer: Attention | LatentAttention) -> FloatArray:
@@ -66,12 +65,12 @@ def _prefill(view: View, mixer: Attention | LatentAttention) -> FloatArray:
     heads = np.ceil(mixer.heads / view.split("heads"))
     flops = 2 * heads * seen * (qk + value) / view.split("batch", "kv_sequence")
     time = prefill_attention_seconds(setting.cluster.chip, flops)[..., None]
-    kv_bytes = isl * _kv_elements(view, mixer).max(axis=1, keepdims=True) * ACTIVATION_BYTES
+    kv_bytes = (isl * _kv_elements(view, mixer) * ACTIVATION_BYTES)[..., None]
     if isinstance(mixer, Attention):
         # latent attention gathers its latents before expanding them: that is a conversion, not part of the core
-        gathered = view.collective(Collective.ALL_GATHER, lambda size: kv_bytes, "batch", "kv_sequence")
+        gathered = view.collective(Collective.ALL_GATHER, kv_bytes, "batch", "kv_sequence")
         time = time + gathered[..., :1]
-    handed = view.collective(Collective.ALL_TO_ALL, lambda size: kv_bytes / size[:, None], "batch")
+    handed = view.collective(Collective.ALL_TO_ALL, kv_bytes / view.split("batch")[..., None], "batch")
     return time + handed[..., :1]
 
 
@@ -88,8 +87,8 @@ def _decode(view: View, mixer: Attention | LatentAttention) -> FloatArray:
     kv_type = DTYPE_BYTES[setting.model.precision.kv]
     kv_bytes = sequences * local * _kv_elements(view, mixer)[..., None] * kv_type
     kernel = latent_attention_seconds if isinstance(mixer, LatentAttention) else decode_attention_seconds
-    statistics = phases.sequences[None] * mixer.heads * 2 * 4.0
-    combined = view.collective(Collective.ALL_REDUCE, lambda size: statistics, "kv_sequence")
+    statistics = np.concatenate((np.zeros((*heads.shape[:2], 1)), sequences * heads * 2 * 4.0), axis=2)
+    combined = view.collective(Collective.ALL_REDUCE, statistics, "kv_sequence")
     return kernel(setting.cluster.chip, kv_bytes, flops) + combined[..., 1:]
 
 
@@ -113,15 +112,15 @@ def _recurrence(view: View, mixer: LinearMixer) -> tuple[FloatArray, FloatArray]
     """
     setting = view.setting
     phases, chip = setting.phases, setting.cluster.chip
-    state = mixer.state_elements * DTYPE_BYTES[mixer.state_dtype] / view.split("heads")
+    state = mixer.state_bytes / view.split("heads")
     sequences = np.ceil(phases.sequences / view.split("batch")[:, :, None])
     moved = 2 * sequences * state[..., None] + _tokens(view) * mixer.in_features * ACTIVATION_BYTES
     flops = 4 * _tokens(view) * (mixer.state_elements / view.split("heads"))[..., None]
     peak = chip.kernels.prefill_attention.compute_efficiency * chip.peak_flops_per_s["bf16"]
     floor = chip.kernels.small_kernel_us * 1e-6
     time = floor + np.maximum(streaming_seconds(chip, moved), flops / peak)
-    whole = mixer.state_elements * DTYPE_BYTES[mixer.state_dtype]
-    passed = view.collective(Collective.ALL_GATHER, lambda size: np.full((1, len(phases)), whole) * size[:, None], "batch")
+    states = (state * view.split("batch"))[..., None]
+    passed = view.collective(Collective.ALL_GATHER, states, "batch")
     time[..., PREFILL] += passed[..., PREFILL]
     memory = np.zeros((*state.shape, 4))
     memory[..., KV_MEAN] = state / view.split("batch")

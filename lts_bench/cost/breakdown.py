@@ -30,7 +30,7 @@ def time_rows(tables: Tables, strategy: Strategy) -> tuple[list[Row], list[Row]]
     operators: list[Row] = []
     collectives: list[Row] = []
     prices = tables.prices[0]
-    for block, count in zip(tables.blocks, _counts(tables), strict=True):
+    for block, count in zip(tables.blocks, tables.stages.totals[0].tolist(), strict=True):
         for edge in block.edges:
             where = {"layer": block.name, "count": count}
             if edge.role != "plain":
@@ -39,12 +39,6 @@ def time_rows(tables: Tables, strategy: Strategy) -> tuple[list[Row], list[Row]]
             operators += [where | row for row in _own_rows(prices, block, edge, tables, strategy)]
             collectives += [where | row for row in _moving_rows(prices, block, edge, tables, strategy)]
     return operators, collectives
-
-
-def _counts(tables: Tables) -> NDArray[np.int64]:
-    many, counts = tables.stage_rows[:, :1], tables.stage_rows[:, 1:]
-    total: NDArray[np.int64] = (many * counts).sum(axis=0)
-    return total
 
 
 def _ends(tables: Tables, block: Block, edge: Edge) -> tuple[Operator, Operator]:

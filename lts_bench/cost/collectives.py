@@ -42,10 +42,10 @@ def regimes(cluster: Cluster, group: Group) -> FloatArray:
     if group.size == 1:
         return table
     scale_up = cluster.scale_up
-    inside = _torus(scale_up, group) if group.torus else _inside(scale_up, group.local)
+    inside = _torus(scale_up, group) if group.torus else _inside(scale_up, group)
     table[:] = inside
     if group.domains > 1 and cluster.scale_out is not None:
-        _cross(table, cluster.scale_out, group)
+        _cross(table, crossing_rate(cluster, group), cluster.scale_out.latency_us * US, group)
     return table
 
 
@@ -66,12 +66,13 @@ def _latency(regime: Regimes, devices: int) -> float:
     return (regime.latency_us + regime.latency_per_doubling_us * max(log2(devices) - 1, 0)) * US
 
 
-def _inside(scale_up: ScaleUp, p: int) -> FloatArray:
+def _inside(scale_up: ScaleUp, group: Group) -> FloatArray:
     """Groups inside one domain: one step in the small regime, ring or pairwise volumes in the large one.
 
     Where one-step all-reduces do not reach, small ones are a reduce-scatter and an all-gather.
     """
     table = np.zeros((len(Collective), REGIMES, 2))
+    p = group.local
     if p == 1:
         return table
     rate = device_rate(scale_up, p)
@@ -90,7 +91,7 @@ def _inside(scale_up: ScaleUp, p: int) -> FloatArray:
             [_latency(regime, p), share / (regime.efficiency * rate)],
             [regime.large_latency_us * US, share / (regime.large_efficiency * rate)],
         ]
-    if scale_up.low_latency_devices is not None and p > scale_up.low_latency_devices:
+    if scale_up.low_latency_devices is not None and group.local_span > scale_up.low_latency_devices:
         table[Collective.ALL_REDUCE, 0] = 2 * table[Collective.ALL_GATHER, 0]
     table[Collective.SEND] = [_latency(exchange, 2), 1 / (exchange.large_efficiency * device_rate(scale_up, 2))]
     return table
@@ -114,35 +115,38 @@ def _torus(scale_up: ScaleUp, group: Group) -> FloatArray:
     table[Collective.ALL_REDUCE] = [2 * hops * hop, 2 * volume]
     table[Collective.REDUCE_SCATTER] = table[Collective.ALL_GATHER] = [hops * hop, volume]
     table[Collective.ALL_TO_ALL] = [hops * hop, slowest]
-    table[Collective.SEND] = [hop, 1 / (link * gather.large_efficiency)]
+    table[Collective.SEND] = [hops * hop, 1 / (min(rates) * gather.large_efficiency)]
     return table
 
 
-def crossing_rate(scale_out: ScaleOut, group: Group) -> float:
+def crossing_rate(cluster: Cluster, group: Group) -> float:
     """Bytes/s and direction per device between domains: injection, less where an upper level is oversubscribed."""
+    scale_out = cluster.scale_out
+    assert scale_out is not None
     rate = scale_out.bytes_per_s * scale_out.efficiency
     if scale_out.block_devices is not None and group.span > scale_out.block_devices:
         rate /= scale_out.oversubscription
-    if scale_out.kind == "dragonfly":
-        rate = min(rate, _dragonfly_rate(scale_out, group))
+    if scale_out.kind == "dragonfly" and scale_out.groups and group.span > cluster.devices / scale_out.groups:
+        rate = min(rate, _global_rate(scale_out))
     return rate
 
 
-def _dragonfly_rate(scale_out: ScaleOut, group: Group) -> float:
-    """Share of the global links per device, where the group leaves its dragonfly group (Kim et al. 2008)."""
+def _global_rate(scale_out: ScaleOut) -> float:
+    """A device's share of the global links between the groups of a dragonfly (Kim et al. 2008)."""
     assert scale_out.global_links and scale_out.global_bytes_per_s and scale_out.devices_per_router
-    if scale_out.block_devices is not None and group.span <= scale_out.block_devices:
-        return float("inf")
     return scale_out.global_links * scale_out.global_bytes_per_s * scale_out.efficiency / scale_out.devices_per_router
 
 
-def _cross(table: FloatArray, scale_out: ScaleOut, group: Group) -> None:
+def _cross(table: FloatArray, rate: float, step: float, group: Group) -> None:
     """Add the step between ``m`` domains of ``g`` devices to the table of the steps inside them.
 
     Reduce-scatter inside, exchange between the domains of equal local ranks, all-gather inside.
+
+    Args:
+        rate: bytes/s per device between domains.
+        step: seconds of latency.
     """
     g, m = group.local, group.domains
-    rate, step = crossing_rate(scale_out, group), scale_out.latency_us * US
     doublings, share = log2(m), (m - 1) / m
     table[Collective.ALL_REDUCE] += [2 * doublings * step, 2 * share / (g * rate)]
     for kind in (Collective.REDUCE_SCATTER, Collective.ALL_GATHER):

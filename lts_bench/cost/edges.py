@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lts_bench.cost.attention import core_node
-from lts_bench.cost.conversion import STATES, Activation, conversion_seconds
+from lts_bench.cost.conversion import STATES, Activation, conversion_seconds, state_letters
 from lts_bench.cost.experts import LETTERS, ExpertCosts
 from lts_bench.cost.graph import Block, Edge
 from lts_bench.cost.mesh import Mesh
@@ -45,6 +45,8 @@ def input_state(edge: Edge, letter: str, prefill: bool) -> str:
     """State of one axis that the consumer of an edge needs."""
     if edge.target == "stream":
         return letter
+    if edge.target == "attention.kv_up" and not prefill:
+        return {"N": "N", "K": "R" if edge.source == "attention.q_up" else "N"}.get(letter, letter)
     if edge.target == "attention.core":
         if edge.source == "attention.kv_up" and prefill:
             return "N" if letter == "heads" else "R"
@@ -106,9 +108,20 @@ class MeshPrices:
             self._conversions[key] = conversion_seconds(self.mesh, tensor)
         return self._conversions[key]
 
+    def _summed(self, edge: Edge) -> FloatArray:
+        """(states, states, keys, phases) conversions of an edge whose partial sums are reduced at another width."""
+        summed, after = self.conversions(edge.summed_features), self.conversions(edge.features).copy()
+        partial = np.array(["P" in letters for letters in state_letters(self.mesh.axes)])
+        for state in np.flatnonzero(partial):
+            after[state] = (summed[state][~partial, None] + after[~partial]).min(axis=0)
+        return after
+
     def conversion(self, edge: Edge, source: Operator, target: Operator) -> FloatArray:
         """(keys, source choices, target choices, phases) time to convert an edge's activation."""
-        one = self.conversions(edge.features, sequences=edge.target == "head")
+        if edge.summed_features:
+            one = self._summed(edge)
+        else:
+            one = self.conversions(edge.features, sequences=edge.target == "head")
         shape = (len(self.mesh), len(self.view(source).choices), len(self.view(target).choices), one.shape[-1])
         time = np.zeros(shape)
         for prefill, columns in ((True, slice(0, 1)), (False, slice(1, None))):

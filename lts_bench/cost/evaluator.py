@@ -6,7 +6,7 @@ import numpy as np
 
 from lts_bench.cost.compiled import compiled
 from lts_bench.cost.program import EdgeRows, FloatArray, IntArray, OperatorRows, Program
-from lts_bench.cost.steady import Replica, Rules, batch_capacity, best_batch, excess, memory_bytes, round_seconds, ttft_terms
+from lts_bench.cost.steady import Replica, Rules, batch_capacity, best_batch, excess, last_rung, memory_bytes, round_seconds, ttft_terms
 
 GOODPUT, FEASIBLE, LEGAL, TTFT, TPOT, MEMORY, OVER_MEMORY, OVER_TTFT, OVER_TPOT, BATCH, ROUND = range(11)
 """Columns of an evaluation's raw result; BATCH and ROUND are b and the round time s in seconds."""
@@ -46,48 +46,65 @@ def gather_memory(
         for column in range(3):
             held = 0.0
             for block in range(blocks.shape[0]):
-                held += counts[stage, 1 + block] * blocks[block, column]
+                held += counts[stage, block] * blocks[block, column]
             stages[stage, column] = held
     return buffers
 
 
 @compiled
-def gather_times(edges: EdgeRows, degrees: int, axes: int, positions: IntArray, blocks: FloatArray, phases: int) -> bool:
-    """Sum every block's rows into the first ``phases`` of (blocks, phases); False where a choice is illegal."""
-    for block in range(blocks.shape[0]):
-        for phase in range(phases):
-            blocks[block, phase] = 0.0
+def find_rows(edges: EdgeRows, degrees: int, axes: int, positions: IntArray, rows: IntArray) -> bool:
+    """Fill the row of every edge; False where a choice is illegal."""
     for edge in range(len(edges.block)):
-        block = edges.block[edge]
         row = edges.base[degrees, edge] + positions[edges.source[edge]] * edges.targets[axes, edge]
         row += positions[edges.target[edge]]
         if edges.times[row, 0] >= ILLEGAL_SECONDS:
             return False
-        for phase in range(phases):
-            blocks[block, phase] += edges.times[row, phase]
+        rows[edge] = row
     return True
 
 
 @compiled
-def combine_stages(
-    counts: FloatArray, overhead: FloatArray, blocks: FloatArray, heaviest: FloatArray, total: FloatArray,
-    stage: FloatArray, phases: int,
+def gather_times(edges: EdgeRows, rows: IntArray, blocks: FloatArray, phases: int) -> None:
+    """Sum every block's rows into the first ``phases`` of (blocks, phases)."""
+    for block in range(blocks.shape[0]):
+        for phase in range(phases):
+            blocks[block, phase] = 0.0
+    for edge in range(len(rows)):
+        block, row = edges.block[edge], rows[edge]
+        for phase in range(min(phases, edges.phases[edge])):
+            blocks[block, phase] += edges.times[row, phase]
+
+
+@compiled
+def sum_blocks(
+    start: FloatArray, host: float, overhead: FloatArray, counts: FloatArray, times: FloatArray, phases: int,
+    out: FloatArray,
 ) -> None:  # fmt: skip
-    """Times of the heaviest stage; those of all stages are added to ``total``, in the first ``phases``."""
+    """Fill the first ``phases`` of ``out`` with ``start``, ``host`` host steps and the counted blocks."""
     for phase in range(phases):
-        heaviest[phase] = 0.0
+        out[phase] = start[phase] + host * overhead[phase]
+    for block in range(len(counts)):
+        count = counts[block]
+        if count > 0:
+            for phase in range(phases):
+                out[phase] += count * times[block, phase]
+
+
+@compiled
+def decode_seconds(
+    counts: FloatArray, total: FloatArray, nothing: FloatArray, overhead: FloatArray, times: FloatArray, pp: float,
+    phases: int, stage: FloatArray, decode: FloatArray,
+) -> float:  # fmt: skip
+    """Fill td = max(pp · heaviest stage, ``total``) in ``decode``; the heaviest stage's prefill."""
+    heaviest_prefill = 0.0
+    for phase in range(phases):
+        decode[phase] = total[phase]
     for row in range(counts.shape[0]):
+        sum_blocks(nothing, 1.0, overhead, counts[row], times, phases, stage)
+        heaviest_prefill = max(heaviest_prefill, stage[0])
         for phase in range(phases):
-            stage[phase] = overhead[phase]
-        for block in range(blocks.shape[0]):
-            count = counts[row, 1 + block]
-            if count > 0:
-                for phase in range(phases):
-                    stage[phase] += count * blocks[block, phase]
-        many = counts[row, 0]
-        for phase in range(phases):
-            heaviest[phase] = max(heaviest[phase], stage[phase])
-            total[phase] += many * stage[phase]
+            decode[phase] = max(decode[phase], pp * stage[phase])
+    return heaviest_prefill
 
 
 @compiled
@@ -97,11 +114,11 @@ def report_violation(
 ) -> None:  # fmt: skip
     """Fill the excess over each limit at the rung with the least sum, TTFT taken at s = td; ties: the smallest rung.
 
-    Rungs up to the first that exceeds the memory are looked at. Memory, TPOT and TTFT without the queue rise with the
-    batch, so the search ends where they alone reach the least sum.
+    Rungs up to the first that exceeds the memory or, decoding alone, the TPOT limit are looked at. Memory, TPOT and
+    TTFT without the queue rise with the batch, so the search ends where they alone reach the least sum.
     """
     best = np.inf
-    for rung in range(len(decode)):
+    for rung in range(min(last_rung(replica, rules, batches, decode) + 2, len(decode))):
         td, wait = decode[rung], waits[rung]
         base, c, queue = ttft_terms(replica, rules, wait)
         ttft, tpot = base + c * td + queue / td, td + wait * replica.heaviest_prefill
@@ -146,42 +163,48 @@ def phases_needed(batches: FloatArray, capacity: float) -> int:
 def evaluate_all(program: Program, vectors: IntArray, order: IntArray, out: FloatArray) -> None:
     """Evaluate (n, decisions) vectors into (n, COLUMNS) raw results, one after the other in ``order``."""
     edges, operators, batches, rules = program.edges, program.operators, program.batches, program.rules
-    most_phases, blocks = edges.times.shape[1], program.stage_rows.shape[1] - 1
+    most_phases, blocks = edges.times.shape[1], program.stage_rows.shape[1]
     times, memory = np.empty((blocks, most_phases)), np.empty((blocks, 3))
-    heaviest, total, stage = np.empty(most_phases), np.empty(most_phases), np.empty(most_phases)
+    total, stage, slowest = np.empty(most_phases), np.empty(most_phases), np.empty(most_phases)
+    nothing = np.zeros(most_phases)
     stages = np.empty((program.stage_count.max(), 3))
-    positions = np.zeros(vectors.shape[1], np.int64)
+    positions, rows = np.zeros(vectors.shape[1], np.int64), np.empty(len(edges.block), np.int64)
     for index in order:
-        row = out[index]
-        row[:] = 0.0
-        row[OVER_MEMORY : OVER_TPOT + 1] = OVER_ILLEGAL
+        result = out[index]
+        result[:] = 0.0
+        result[OVER_MEMORY : OVER_TPOT + 1] = OVER_ILLEGAL
+        degrees = vectors[index, 0]
         if not find_positions(vectors[index], program.sizes, program.letters, program.two_axes, positions):
             continue
-        degrees = vectors[index, 0]
+        if not find_rows(edges, degrees, program.two_axes[degrees], positions, rows):
+            continue
         pp, dp = program.pp[degrees], program.dp[degrees]
         first, count = program.stage_base[degrees], program.stage_count[degrees]
-        mine = stages[:count]
-        held = program.stage_memory[first : first + count]
+        mine, counts = stages[:count], program.stage_rows[first : first + count]
+        held = counts
+        if program.stored[positions[-2]] == program.stored[positions[-1]]:
+            held = program.stage_memory[first : first + count]
         buffers = program.fixed_bytes + gather_memory(operators, degrees, positions, memory, held, mine)
         capacity = batch_capacity(mine, pp, rules.memory_limit - buffers)
         phases = phases_needed(batches, capacity)
-        if not gather_times(edges, degrees, program.two_axes[degrees], positions, times, phases):
-            continue
+        gather_times(edges, rows, times, phases)
         send = program.send_base[degrees] + positions[program.send_decision]
-        for phase in range(phases):
-            total[phase] = edges.times[send, phase]
-        combine_stages(
-            program.stage_rows[first : first + count], program.overhead, times, heaviest, total, stage, phases
-        )
-        replica = Replica(heaviest[0], total[0], capacity, pp, dp)
-        for phase in range(1, phases):
-            total[phase] = max(pp * heaviest[phase], total[phase])
-        decode, waits = total[1:phases], program.waits[program.wait_row[degrees]]
+        totals = program.totals[program.total_row[degrees]]
+        sum_blocks(edges.times[send], pp, program.overhead, totals, times, phases, total)
+        heaviest_prefill = total[0]
+        decode = total
+        if pp > 1:
+            decode = slowest
+            heaviest_prefill = decode_seconds(
+                counts, total, nothing, program.overhead, times, pp, phases, stage, decode
+            )
+        replica = Replica(heaviest_prefill, total[0], capacity, pp, dp)
+        decode, waits = decode[1:phases], program.waits[program.wait_row[degrees]]
         found = best_batch(replica, rules, batches, decode, waits)
-        row[:] = 0.0
-        row[LEGAL] = 1.0
+        result[:] = 0.0
+        result[LEGAL] = 1.0
         if found[0] > 0.0:
-            row[GOODPUT] = program.replicas[degrees] * dp * found[0] / program.npus
-            report_feasible(replica, rules, found, mine, buffers, row)
+            result[GOODPUT] = program.replicas[degrees] * dp * found[0] / program.npus
+            report_feasible(replica, rules, found, mine, buffers, result)
         else:
-            report_violation(replica, rules, batches, decode, waits, mine, buffers, row)
+            report_violation(replica, rules, batches, decode, waits, mine, buffers, result)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lts_bench.cost.collectives import Collective, regimes, seconds
 from lts_bench.cost.groups import Group, place_group
 from lts_bench.cost.kernels import compute_type, distinct_experts, expert_seconds
-from lts_bench.cost.nodes import ACTIVATION_BYTES, BUFFER, WEIGHTS, Setting, mean_weight_bytes
+from lts_bench.cost.nodes import ACTIVATION_BYTES, BUFFER, WEIGHTS, Setting, local_features, mean_weight_bytes
 from lts_bench.cost.phases import PREFILL
 from lts_bench.space.operators import MATMUL
 from lts_bench.space.strategy import Degrees
@@ -67,7 +67,8 @@ class ExpertCosts:
         cluster = setting.cluster
         column = lambda name: np.array([float(getattr(key, name)) for key in keys])[:, None]  # noqa: E731
         self.dp, self.tp, self.ep, self.etp = (column(name) for name in ("dp", "tp", "ep", "etp"))
-        self.slots = (ffn.experts + column("redundant")) / self.ep
+        self.placed = ffn.experts + column("redundant")
+        self.slots = np.ceil(self.placed / self.ep)
         self.crossed = np.array([float(key.ep_group.domains) for key in keys])[:, None]
         self.over_ep = np.array([regimes(cluster, key.ep_group) for key in keys])
         self.over_etp = np.array([regimes(cluster, key.etp_group) for key in keys])
@@ -122,36 +123,42 @@ class ExpertCosts:
             seconds(self.over_dp, Collective.REDUCE_SCATTER, n),
         )
 
-    def _load(self) -> tuple[FloatArray, FloatArray]:
-        """(copies, distinct experts) of the most loaded rank, tokens padded to tiles."""
-        engine = self.setting.engine
-        imbalance = 1 + (engine.expert_imbalance - 1) * (self.ep > 1) / self._replication
-        copies = self.tokens * self.ffn.mean_top_k / self.ep * imbalance
-        touched = self.slots * distinct_experts(1.0, self.ffn.mean_top_k / self.ffn.experts, self.tokens)
+    def _load(self, tokens: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(copies, distinct experts) of the most loaded rank, tokens padded to tiles.
+
+        Copies of the most loaded experts take the imbalance down.
+        """
+        replication = self.placed / self.ffn.experts
+        imbalance = 1 + (self.setting.engine.expert_imbalance - 1) * (self.ep > 1) / replication
+        copies = tokens * self.ffn.mean_top_k * self.slots / self.placed * imbalance
+        touched = self.slots * distinct_experts(1.0, self.ffn.mean_top_k / self.ffn.experts, tokens)
         tile = self.setting.cluster.chip.kernels.moe.tile_tokens
         return np.maximum(touched * tile, copies + touched * tile / 2), touched
 
-    @property
-    def _replication(self) -> FloatArray:
-        """Slots per expert: copies of the most loaded experts take the imbalance down."""
-        return self.slots * self.ep / self.ffn.experts
+    def _part(self, hidden: int, letter: str, *, up: bool) -> FloatArray:
+        """(keys, 1) weights of one expert's product on a device."""
+        rows, columns = (self.ffn.width, hidden) if up else (hidden, self.ffn.width)
+        block, whole = self.weights.block or (1, 1), np.ones_like(self.etp)
+        n = local_features(rows, 1, self.etp if letter == "N" else whole, block[0])
+        k = local_features(columns, 1, self.etp if letter == "K" else whole, block[1])
+        return n * k * (2 if up and self.ffn.gated else 1)
 
     def products(self, hidden: int) -> FloatArray:
         """(keys, up letters, down letters, phases) grouped products of the most loaded rank."""
         chip = self.setting.cluster.chip
         kind = compute_type(chip, self.weights)
         peak = chip.peak_flops_per_s[kind]  # type: ignore[index]
-        copies, touched = self._load()
         up_width = self.ffn.width * (2 if self.ffn.gated else 1)
         floor = chip.kernels.moe.floor_us * US
         halves = []
-        for elements in (up_width * hidden, self.ffn.width * hidden):
+        for up in (True, False):
             by_letter = []
             for letter in LETTERS:
-                tokens = copies / np.where(letter == "M", self.etp, 1)
-                part = elements / np.where(letter in ("K", "N"), self.etp, 1)
-                moved = touched * part * mean_weight_bytes(self.weights) + tokens * (hidden + up_width) * 2
-                by_letter.append(expert_seconds(chip, peak, 2 * tokens * part, moved) + floor / 2)
+                copies, touched = self._load(np.ceil(self.tokens / self.etp) if letter == "M" else self.tokens)
+                part = self._part(hidden, letter, up=up)
+                activations = copies * (hidden + up_width) * ACTIVATION_BYTES
+                moved = touched * part * mean_weight_bytes(self.weights) + activations
+                by_letter.append(expert_seconds(chip, peak, 2 * copies * part, moved) + floor / 2)
             halves.append(np.stack(by_letter, axis=1))
         return halves[0][:, :, None] + halves[1][:, None, :] + self._between(up_width)
 
@@ -177,12 +184,11 @@ class ExpertCosts:
     def memory(self, hidden: int, up: bool) -> FloatArray:
         """(keys, letters, 4) weights of a rank's expert slots and the routed tokens of a prefill step."""
         width = self.ffn.width * (2 if up and self.ffn.gated else 1)
-        slots = np.ceil(self.slots[:, 0])
-        memory = np.zeros((len(slots), len(LETTERS), 4))
+        memory = np.zeros((len(self.slots), len(LETTERS), 4))
         prompt = min(self.setting.phases.workload.isl, self.setting.engine.max_prefill_tokens)
         copies = prompt * self.dp[:, 0] * self.ffn.mean_top_k / self.ep[:, 0] * self.setting.engine.expert_imbalance
         for column, letter in enumerate(LETTERS):
-            part = width * hidden / (self.etp[:, 0] if letter in ("K", "N") else 1)
-            memory[:, column, WEIGHTS] = slots * part * mean_weight_bytes(self.weights)
+            weights = self.slots * self._part(hidden, letter, up=up) * mean_weight_bytes(self.weights)
+            memory[:, column, WEIGHTS] = weights[:, 0]
             memory[:, column, BUFFER] = copies * (hidden + width) * ACTIVATION_BYTES
         return memory

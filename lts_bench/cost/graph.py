@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lts_bench.specs.model import Attention, DenseFfn, LatentAttention, Layer, LinearMixer, Model, MoeFfn
+from lts_bench.specs.model import Attention, DenseFfn, LatentAttention, Layer, LinearMixer, Matrix, Model, MoeFfn
 
 When = Literal["always", "prefill", "decode"]
 Role = Literal["plain", "dispatch", "experts", "combine"]
@@ -22,6 +22,8 @@ class Edge:
         charged: the end whose own time and memory are counted on this edge, once for every operator.
         when: the phases in which the activation exists.
         role: plain edges lie within the tensor-parallel mesh; the others concern routed experts.
+        summed_features: width at which partial sums of the producer are reduced, where a nonlinearity comes between
+            (gate and up projection); 0 where it is that of the activation.
     """
 
     source: str
@@ -30,6 +32,7 @@ class Edge:
     charged: Literal["source", "target", "none"] = "target"
     when: When = "always"
     role: Role = "plain"
+    summed_features: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,32 +66,52 @@ class Block:
         return f"{self.other_kind if target and self.other_kind else self.kind}.{operator}"
 
 
+def joined(edges: tuple[Edge, ...]) -> list[tuple[Edge, ...]]:
+    """Plain edges between the same two operators, either way, together: they depend on the same pair of choices."""
+    groups: dict[object, list[Edge]] = {}
+    for edge in edges:
+        ends = frozenset((edge.source, edge.target))
+        groups.setdefault(ends if edge.role == "plain" else edge, []).append(edge)
+    return [tuple(group) for group in groups.values()]
+
+
 def _attention_edges(layer: Layer, hidden: int) -> list[Edge]:
     mixer = layer.mixer
     operators = layer.operators(hidden)
-    out = operators["attention.out"]
-    last = [Edge("attention.core", "attention.out", out.k), Edge("attention.out", "stream", hidden)]
-    if isinstance(mixer, Attention | LinearMixer):
-        qkv = operators["attention.qkv"]
-        return [
-            Edge("stream", "attention.qkv", hidden),
-            Edge("attention.qkv", "attention.core", qkv.n),
-            *last,
-        ]
-    assert isinstance(mixer, LatentAttention)
-    query, latent = operators["attention.q_up"], operators["attention.kv_down"]
+    if isinstance(mixer, LatentAttention):
+        return _latent_attention_edges(mixer, operators, hidden)
+    assert isinstance(mixer, Attention | LinearMixer)
+    return [
+        Edge("stream", "attention.qkv", hidden),
+        Edge("attention.qkv", "attention.core", operators["attention.qkv"].n),
+        Edge("attention.core", "attention.out", operators["attention.out"].k),
+        Edge("attention.out", "stream", hidden),
+    ]
+
+
+def _latent_attention_edges(mixer: LatentAttention, operators: dict[str, Matrix], hidden: int) -> list[Edge]:
+    """Prefill expands the latents to keys and values; decode absorbs that matrix into queries and results.
+
+    Absorbed queries and results of the core are as wide as the latent for every head.
+    """
+    query, latent, out = operators["attention.q_up"], operators["attention.kv_down"], operators["attention.out"]
+    expanded = operators["attention.kv_up"]
     first = [Edge("stream", "attention.q_up", hidden)]
     if mixer.q_rank is not None:
         first = [Edge("stream", "attention.q_down", hidden), Edge("attention.q_down", "attention.q_up", mixer.q_rank)]
-    expanded = operators["attention.kv_up"]
     return [
         *first,
-        Edge("attention.q_up", "attention.core", query.n),
+        Edge("attention.q_up", "attention.core", query.n, charged="none", when="prefill"),
+        Edge("attention.q_up", "attention.kv_up", query.n, charged="none", when="decode"),
         Edge("stream", "attention.kv_down", hidden),
-        Edge("attention.kv_down", "attention.core", latent.n, charged="none"),
-        Edge("attention.kv_down", "attention.kv_up", mixer.kv_rank, when="prefill"),
-        Edge("attention.kv_up", "attention.core", expanded.n, charged="none"),
-        *last,
+        Edge("attention.kv_down", "attention.core", latent.n),
+        Edge("attention.kv_down", "attention.kv_up", mixer.kv_rank, charged="none", when="prefill"),
+        Edge("attention.kv_up", "attention.core", expanded.n, charged="source", when="prefill"),
+        Edge("attention.kv_up", "attention.core", mixer.heads * latent.n, charged="none", when="decode"),
+        Edge("attention.core", "attention.kv_up", mixer.heads * mixer.kv_rank, charged="none", when="decode"),
+        Edge("attention.core", "attention.out", out.k, charged="none", when="prefill"),
+        Edge("attention.kv_up", "attention.out", out.k, when="decode"),
+        Edge("attention.out", "stream", hidden),
     ]
 
 
@@ -97,7 +120,7 @@ def _ffn_edges(layer: Layer, hidden: int) -> list[Edge]:
     if isinstance(ffn, DenseFfn):
         return [
             Edge("stream", "ffn.up", hidden),
-            Edge("ffn.up", "ffn.down", ffn.width),
+            Edge("ffn.up", "ffn.down", ffn.width, summed_features=ffn.width * (2 if ffn.gated else 1)),
             Edge("ffn.down", "stream", hidden),
         ]
     if not isinstance(ffn, MoeFfn):
@@ -109,9 +132,10 @@ def _ffn_edges(layer: Layer, hidden: int) -> list[Edge]:
         Edge("experts.down", "stream", hidden, role="combine"),
     ]
     if ffn.shared_width:
+        summed = ffn.shared_width * (2 if ffn.shared_gated else 1)
         edges += [
             Edge("stream", "shared.up", hidden),
-            Edge("shared.up", "shared.down", ffn.shared_width),
+            Edge("shared.up", "shared.down", ffn.shared_width, summed_features=summed),
             Edge("shared.down", "stream", hidden, charged="none"),
         ]
     return edges

@@ -39,6 +39,12 @@ class Group:
     span: int
     torus: tuple[TorusAxis, ...] = ()
 
+    @property
+    def local_span(self) -> int:
+        """Devices from the first to the last one in a domain."""
+        stride = (self.span - 1) // max(self.size - 1, 1)
+        return (self.local - 1) * stride + 1
+
 
 def place_group(cluster: Cluster, stage: int, size: int, stride: int) -> Group:
     """The worst of the groups of ``size`` devices, ``stride`` apart, of a stage of ``stage`` devices."""

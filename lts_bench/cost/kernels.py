@@ -53,12 +53,18 @@ def compute_type(chip: Chip, weights: WeightFormat) -> str:
     return wider
 
 
+def _kernel(kind: str, weights: WeightFormat) -> str:
+    """The kernel of a weight format: blocks of fp8 and weight-only int4 have their own."""
+    if kind == "fp8" and weights.dtype == "fp8" and weights.block is not None:
+        return "fp8_block"
+    return "int4" if weights.dtype == "int4" else kind
+
+
 def gemm_rate(chip: Chip, weights: WeightFormat) -> GemmRate:
     """Peak and constants of a weight format on a chip."""
     kind = compute_type(chip, weights)
     gemm = chip.kernels.gemm
-    key = "fp8_block" if kind == "fp8" and weights.block is not None and weights.dtype == "fp8" else kind
-    constants = next(gemm[name] for name in (key, kind, "bf16") if name in gemm)  # type: ignore[index]
+    constants = next(gemm[name] for name in (_kernel(kind, weights), kind, "bf16") if name in gemm)
     return GemmRate(
         chip.peak_flops_per_s[kind],  # type: ignore[index]
         constants,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil, floor, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +18,16 @@ FloatArray = NDArray[np.float64]
 def lockstep_waits(prompts: FloatArray, dp: int) -> FloatArray:
     """w = E⌈K / dp⌉ with K ~ Poisson(prompts · dp): any rank that prefills makes all ranks wait.
 
-    E⌈K/dp⌉ = Σ_{j ≥ 0} P(K > j·dp), summed over the probabilities of K.
+    The sum over the probabilities of K runs over 12 standard deviations around its mean.
     """
-    mean = np.atleast_1d(prompts * dp)
-    most = int(np.ceil(mean.max() + 12 * np.sqrt(mean.max()) + 12))
-    count = np.arange(1, most + 1)
-    log_probability = count * np.log(mean[:, None]) - mean[:, None] - gammaln(count + 1)
-    waits: FloatArray = (np.exp(log_probability) * np.ceil(count / dp)).sum(axis=1)
-    return waits
+    return np.array([_mean_rounds(mean, dp) for mean in np.atleast_1d(prompts * dp).tolist()])
+
+
+def _mean_rounds(mean: float, dp: int) -> float:
+    reach = 12 * sqrt(mean) + 12
+    count = np.arange(max(floor(mean - reach), 1), ceil(mean + reach) + 1)
+    log_probability = count * log(mean) - mean - gammaln(count + 1)
+    return float(np.exp(log_probability) @ np.ceil(count / dp))
 
 
 def wait_rows(setting: Setting, degrees: Sequence[Degrees]) -> tuple[NDArray[np.int64], FloatArray]:

@@ -65,7 +65,7 @@ class CostModel:
         """
         program, degrees = self.program, int(vector[0])
         first, count = program.stage_base[degrees], program.stage_count[degrees]
-        blocks, stages = np.empty((program.stage_rows.shape[1] - 1, 3)), np.empty((count, 3))
+        blocks, stages = np.empty((program.stage_rows.shape[1], 3)), np.empty((count, 3))
         positions = np.zeros(len(vector), dtype=np.int64)
         evaluator.find_positions(vector, program.sizes, program.letters, program.two_axes, positions)
         held = program.stage_memory[first : first + count]

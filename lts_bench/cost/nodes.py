@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +14,7 @@ from lts_bench.cost.mesh import Mesh
 from lts_bench.cost.phases import Phases
 from lts_bench.specs.cluster import Cluster
 from lts_bench.specs.engine import Engine
-from lts_bench.specs.model import DTYPE_BYTES, Attention, Layer, Matrix, Model, WeightFormat
+from lts_bench.specs.model import DTYPE_BYTES, Attention, DenseFfn, Layer, Matrix, Model, WeightFormat
 
 FloatArray = NDArray[np.float64]
 ACTIVATION_BYTES = DTYPE_BYTES["bf16"]
@@ -59,19 +58,18 @@ class View:
         product: FloatArray = np.where(chosen[None], self.mesh.sizes[:, None, :], 1.0).prod(axis=2)
         return product
 
-    def collective(self, kind: Collective, n: Callable[[FloatArray], FloatArray], *letters: str) -> FloatArray:
+    def collective(self, kind: Collective, n: FloatArray, *letters: str) -> FloatArray:
         """(keys, choices, phases) time of ``kind`` over the axes that carry one of the letters.
 
         Args:
-            n: bytes, (keys, phases), from the (keys,) size of the group.
+            n: bytes, broadcast to (keys, choices, phases).
         """
         shape = (len(self.mesh), len(self.choices), len(self.setting.phases))
-        time = np.zeros(shape)
+        sent, time = np.broadcast_to(n, shape), np.zeros(shape)
         for column, choice in enumerate(self.choices):
             axes = tuple(axis for axis, letter in enumerate(choice) if letter in letters)
             if axes:
-                size = self.mesh.product(axes)
-                time[:, column] = seconds(self.mesh.regimes(axes), kind, n(size))
+                time[:, column] = seconds(self.mesh.regimes(axes), kind, sent[:, column])
         return time
 
     @cached_property
@@ -93,24 +91,34 @@ def mean_weight_bytes(weights: WeightFormat) -> float:
     return DTYPE_BYTES[weights.dtype] + scale
 
 
-def _units(size: int, unit: int, degree: FloatArray, block: int) -> FloatArray:
+def local_features(size: int, unit: int, degree: FloatArray, block: int) -> FloatArray:
     """Local features of ``size``: whole units, then whole quantisation blocks where it is split."""
     local = np.ceil(size / unit / degree) * unit
     padded: FloatArray = np.where(degree > 1, np.ceil(local / block) * block, size)
     return padded
 
 
+def _halves(view: View, matrix: Matrix, layer: Layer | None) -> int:
+    """2 where gate and up projection lie in one matrix: each is split, and padded, on its own."""
+    ffn = layer.ffn if layer else None
+    if ffn is None or matrix.group not in ("ffn", "shared") or matrix.k != view.setting.model.hidden:
+        return 1
+    width = ffn.width if isinstance(ffn, DenseFfn) else ffn.shared_width
+    return 2 if matrix.n == 2 * width else 1
+
+
 def local_shape(view: View, matrix: Matrix, layer: Layer | None) -> tuple[FloatArray, FloatArray]:
     """(keys, choices) local output and input features of a weight."""
     block = view.setting.model.precision.weights(matrix.group).block or (1, 1)
     over_n, over_k = view.split("N", "vocabulary"), view.split("K", "hidden")
-    k = _units(matrix.k, matrix.unit_k, over_k, block[1])
+    k = local_features(matrix.k, matrix.unit_k, over_k, block[1])
     mixer = layer.mixer if layer else None
     if isinstance(mixer, Attention) and matrix.unit_n == mixer.head_dim and matrix.unit_n > 1:
         kv = 2 * mixer.head_dim * mixer.kv_heads if mixer.holds_kv else 0
-        query = _units(matrix.n - kv, matrix.unit_n, over_n, block[0])
-        return query + kv / np.minimum(over_n, mixer.kv_heads), k
-    return _units(matrix.n, matrix.unit_n, over_n, block[0]), k
+        query = local_features(matrix.n - kv, matrix.unit_n, over_n, block[0])
+        return query + kv / mixer.kv_heads * np.ceil(mixer.kv_heads / over_n), k
+    halves = _halves(view, matrix, layer)
+    return halves * local_features(matrix.n // halves, matrix.unit_n, over_n, block[0]), k
 
 
 def matmul_node(view: View, layer: Layer, matrix: Matrix) -> tuple[FloatArray, FloatArray]:
@@ -122,12 +130,17 @@ def matmul_node(view: View, layer: Layer, matrix: Matrix) -> tuple[FloatArray, F
 
 def _weight_memory(view: View, weights: WeightFormat, n: FloatArray, k: FloatArray, vectors: int) -> FloatArray:
     """(keys, choices, 4) weights and the output of a prefill step."""
-    setting = view.setting
-    tokens = np.ceil(min(setting.phases.workload.isl, setting.engine.max_prefill_tokens) / view.split("M"))
     memory = np.zeros((*n.shape, 4))
     memory[..., WEIGHTS] = n * k * mean_weight_bytes(weights) + vectors * ACTIVATION_BYTES
-    memory[..., BUFFER] = tokens * (n + k) * ACTIVATION_BYTES
+    memory[..., BUFFER] = _buffered_tokens(view) * (n + k) * ACTIVATION_BYTES
     return memory
+
+
+def _buffered_tokens(view: View) -> FloatArray:
+    """(keys, choices) local tokens of a prefill step."""
+    setting = view.setting
+    tokens: FloatArray = np.ceil(min(setting.phases.workload.isl, setting.engine.max_prefill_tokens) / view.split("M"))
+    return tokens
 
 
 def stream_node(view: View, layer: Layer, branches: int) -> tuple[FloatArray, FloatArray]:
@@ -136,15 +149,14 @@ def stream_node(view: View, layer: Layer, branches: int) -> tuple[FloatArray, Fl
     Three passes of the local activation; a norm over split features all-reduces one 4-byte value a token.
     """
     setting = view.setting
-    model, engine, phases = setting.model, setting.engine, setting.phases
+    model, engine = setting.model, setting.engine
     local = view.tokens * (model.hidden / view.split("N"))[:, :, None] * ACTIVATION_BYTES
     launches = engine.small_kernels_per_layer + (
         engine.small_kernels_per_moe_layer if layer.ffn_name == "moe" else 0
     )
     time = streaming_seconds(setting.cluster.chip, 3 * local)
     time = time + launches / branches * setting.cluster.chip.kernels.small_kernel_us * 1e-6
-    statistics = 4.0 * phases.tokens[None, :]
-    time = time + view.collective(Collective.ALL_REDUCE, lambda size: statistics, "N")
+    time = time + view.collective(Collective.ALL_REDUCE, 4.0 * view.tokens, "N")
     memory = np.zeros((*time.shape[:2], 4))
     memory[..., WEIGHTS] = layer.vectors * ACTIVATION_BYTES / branches
     return time, memory
@@ -158,7 +170,9 @@ def embed_node(view: View) -> tuple[FloatArray, FloatArray]:
     read = view.tokens * n[:, :, None] * mean_weight_bytes(weights)
     floor = setting.cluster.chip.kernels.small_kernel_us * 1e-6
     time = streaming_seconds(setting.cluster.chip, 2 * read) + floor
-    return time, _weight_memory(view, weights, n, k, 0)
+    memory = _weight_memory(view, weights, n, k, 0)
+    memory[..., BUFFER] = _buffered_tokens(view) * n * ACTIVATION_BYTES
+    return time, memory
 
 
 VOCABULARY_ROWS = 64

@@ -11,6 +11,7 @@ from lts_bench.cost.lockstep import wait_rows
 from lts_bench.cost.nodes import ACTIVATION_BYTES, Setting
 from lts_bench.cost.steady import Rules
 from lts_bench.cost.tables import Tables
+from lts_bench.space.operators import LOOKUP
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -23,6 +24,7 @@ class EdgeRows(NamedTuple):
         block: (edges,) block that an edge belongs to; source, target: its decisions.
         base: (degrees, edges).
         targets: (2, edges) choices of the target on a mesh of one or two axes.
+        phases: (edges,) phases in which the rows hold anything: all or the prefill alone.
         times: (rows, phases) seconds.
     """
 
@@ -31,6 +33,7 @@ class EdgeRows(NamedTuple):
     target: IntArray
     base: IntArray
     targets: IntArray
+    phases: IntArray
     times: FloatArray
 
 
@@ -51,8 +54,11 @@ class Program(NamedTuple):
         letters: (decisions, 2, most choices) choice → position on a mesh of one or two axes.
         two_axes: (degrees,) 1 where the mesh has two axes.
         send_base: (degrees,) first row of the time of all stage boundaries, by the choice of ``send_decision``.
-        stage_rows: (rows, 1 + blocks) multiplicity and counts for time; ``stage_memory`` the same for memory.
+        stage_rows: (rows, blocks) counts of the stages that may be the heaviest; ``stage_memory`` the same for memory
+            where ``stored`` is equal for embedding and head.
+        stored: (positions,) how a split of embedding or head stores its matrix.
         stage_base: (degrees,) first of the degrees' ``stage_count`` rows.
+        totals: (rows, blocks) counts of all stages together; ``total_row`` (degrees,) picks the row.
         waits: (rows, rungs) prompts a rank waits for in a round; ``wait_row`` (degrees,) picks the row.
         overhead: (phases,) host seconds of a stage's step.
         fixed_bytes: bytes on every device whatever the strategy.
@@ -68,8 +74,11 @@ class Program(NamedTuple):
     send_base: IntArray
     stage_rows: FloatArray
     stage_memory: FloatArray
+    stored: IntArray
     stage_base: IntArray
     stage_count: IntArray
+    totals: FloatArray
+    total_row: IntArray
     replicas: FloatArray
     pp: FloatArray
     dp: FloatArray
@@ -110,12 +119,18 @@ def overhead_seconds(setting: Setting) -> FloatArray:
 
 def _stage_memory(tables: Tables) -> IntArray:
     """Stage counts for memory: tied embedding and head are one matrix where one stage holds both."""
-    counts = tables.stage_rows.copy()
+    counts = tables.stages.counts.copy()
     names = [block.name for block in tables.blocks]
-    embed, head = 1 + names.index("embed"), 1 + names.index("head")
+    embed, head = names.index("embed"), names.index("head")
     if tables.setting.model.tied:
         counts[(counts[:, embed] > 0) & (counts[:, head] > 0), embed] = 0
     return counts
+
+
+def _stored() -> IntArray:
+    """Position of a lookup's split → what a device holds of the matrix: split on tokens it is whole, as unsplit."""
+    whole = [letter if letter != "M" else "R" for letter in LOOKUP]
+    return _integers([len(LOOKUP) * whole.index(x) + whole.index(y) for x in whole for y in whole])
 
 
 def build_program(tables: Tables) -> Program:
@@ -130,10 +145,13 @@ def build_program(tables: Tables) -> Program:
         operators=_operator_rows(tables),
         send_decision=tables.send_decision,
         send_base=tables.send_base,
-        stage_rows=tables.stage_rows.astype(np.float64),
+        stage_rows=tables.stages.counts.astype(np.float64),
         stage_memory=_stage_memory(tables).astype(np.float64),
-        stage_base=tables.stage_base,
-        stage_count=tables.stage_count,
+        stored=_stored(),
+        stage_base=tables.stages.base,
+        stage_count=tables.stages.many,
+        totals=tables.stages.totals.astype(np.float64),
+        total_row=tables.stages.total,
         replicas=np.array([float(d.replicas) for d in degrees]),
         pp=np.array([float(d.pp) for d in degrees]),
         dp=np.array([float(d.dp) for d in degrees]),
@@ -159,6 +177,7 @@ def _edge_rows(tables: Tables) -> EdgeRows:
         target=_integers([edge.target for edge in edges]),
         base=np.ascontiguousarray(np.array([edge.base for edge in edges]).T),
         targets=np.array([[edge.targets[axes] for edge in edges] for axes in (0, 1)], dtype=np.int64),
+        phases=_integers([tables.times.shape[1] if edge.decodes else 1 for edge in edges]),
         times=np.ascontiguousarray(tables.times),
     )
 

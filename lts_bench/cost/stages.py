@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,38 +19,49 @@ from lts_bench.specs.cluster import Cluster
 FloatArray = NDArray[np.float64]
 
 
-def stage_classes(counts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Distinct stages as (how many, count of each block…), in order of appearance."""
-    return [(many, *row) for row, many in Counter(counts).items()]
+def heaviest_stages(counts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The distinct stages that may be the heaviest: those that no other holds all blocks of, in order of appearance."""
+    distinct = list(dict.fromkeys(counts))
+    return [
+        row
+        for row in distinct
+        if not any(other != row and all(x >= y for x, y in zip(other, row, strict=True)) for other in distinct)
+    ]
 
 
-def crossings(cluster: Cluster, degrees: Degrees) -> tuple[int, int]:
-    """(boundaries inside a domain, boundaries between domains) of the pipeline that crosses most."""
+def crossings(cluster: Cluster, degrees: Degrees) -> tuple[int, int, int]:
+    """(boundaries inside a domain, boundaries between domains, devices of a step inside) of the worst pipeline.
+
+    Devices of neighbouring stages are a stage apart, which matters on a torus alone.
+    """
     boundaries = degrees.pp - 1
     per_domain = stages_per_domain(degrees.stage, domain_size(cluster))
     if per_domain == 0:
-        return 0, boundaries
+        return 0, boundaries, 1
     starts = {(replica * degrees.pp) % per_domain for replica in range(min(degrees.replicas, per_domain))}
     between = max((start + boundaries) // per_domain for start in starts)
-    return boundaries - between, between
+    step = degrees.stage if cluster.scale_up.kind == "torus" else 1
+    return boundaries - between, between, step
 
 
 def send_seconds(prices: MeshPrices, stream: Operator, pairs: Sequence[object]) -> FloatArray:
-    """(pairs, stream choices, phases) time of all boundaries; a pair is (mesh row, (inside, between))."""
-    cluster, stage_span = prices.setting.cluster, domain_size(prices.setting.cluster)
-    inside = regimes(cluster, _neighbours(cluster))[Collective.SEND, 0]
-    between = regimes(cluster, Group(2, 1, 2, stage_span + 1))[Collective.SEND, 0]
+    """(pairs, stream choices, phases) time of all boundaries; a pair is (mesh row, crossings)."""
     tensor = prices.activation(prices.setting.model.hidden)
     local = np.stack(
         [local_bytes(prices.mesh, canonical_layout(choice), tensor) for choice in prices.view(stream).choices], axis=1
     )
     rows = np.array([row for row, _ in pairs])  # type: ignore[misc]
-    counts = np.array([count for _, count in pairs], dtype=np.float64)  # type: ignore[misc]
-    latency = counts @ np.array([inside[0], between[0]])
-    inverse_rate = counts @ np.array([inside[1], between[1]])
-    time: FloatArray = latency[:, None, None] + inverse_rate[:, None, None] * local[rows]
+    sends = np.array([_send(prices.setting.cluster, *count) for _, count in pairs])  # type: ignore[misc]
+    time: FloatArray = sends[:, 0, None, None] + sends[:, 1, None, None] * local[rows]
     return time
 
 
-def _neighbours(cluster: Cluster) -> Group:
-    return place_group(cluster, min(2, domain_size(cluster)), min(2, domain_size(cluster)), 1)
+def _send(cluster: Cluster, inside: int, between: int, step: int) -> FloatArray:
+    """(latency, seconds per byte) of all boundaries together."""
+    domain = domain_size(cluster)
+    price = np.zeros(2)
+    if inside:
+        price += inside * regimes(cluster, place_group(cluster, domain, 2, step))[Collective.SEND, 0]
+    if between:
+        price += between * regimes(cluster, Group(2, 1, 2, domain + 1))[Collective.SEND, 0]
+    return price

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from lts_bench.cost.edges import MeshPrices, combine_seconds, dispatch_seconds, overlapped
 from lts_bench.cost.experts import LETTERS, ExpertCosts, ExpertKey, expert_key
-from lts_bench.cost.graph import Block, Edge, block_counts, model_blocks
+from lts_bench.cost.graph import Block, Edge, block_counts, joined, model_blocks
 from lts_bench.cost.mesh import Mesh, MeshKey, mesh_key
 from lts_bench.cost.nodes import Setting
-from lts_bench.cost.stages import crossings, send_seconds, stage_classes
+from lts_bench.cost.stages import crossings, heaviest_stages, send_seconds
 from lts_bench.space.operators import Operator
 from lts_bench.space.rules import OperatorRules
 from lts_bench.space.strategy import Degrees, even_stages
@@ -44,13 +44,14 @@ def positions(operator: Operator) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class EdgeTable:
-    """Where the rows of one edge stand: ``base[degrees] + i · targets[axes] + j``.
+    """Where the rows of joined edges stand: ``base[degrees] + i · targets[axes] + j``.
 
     Attributes:
-        block: index of the edge's block.
+        block: index of the edges' block.
         source: decision of the producer, i is its choice (mapped by ``letters``).
         target: decision of the consumer.
         targets: positions of the consumer on a mesh of one and of two axes.
+        decodes: whether the rows hold anything beside the prefill.
     """
 
     block: int
@@ -58,6 +59,7 @@ class EdgeTable:
     target: int
     base: IntArray
     targets: tuple[int, int]
+    decodes: bool
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,23 @@ class MemoryTable:
     block: int
     decision: int
     base: IntArray
+
+
+@dataclass(frozen=True)
+class StageRows:
+    """Blocks of pipeline stages, by pp.
+
+    Attributes:
+        counts: (rows, blocks) blocks of the stages that may be the heaviest.
+        base: (degrees,) first of the degrees' ``many`` rows.
+        totals: (distinct pp, blocks) blocks of all stages together; ``total`` (degrees,) picks the row.
+    """
+
+    counts: IntArray
+    base: IntArray
+    many: IntArray
+    totals: IntArray
+    total: IntArray
 
 
 class Tables:
@@ -92,6 +111,7 @@ class Tables:
         self.two_axes = np.array([int(d.tx > 1) for d in degrees], dtype=np.int64)
         self._meshes = [self._mesh_prices(axes) for axes in (1, 2)]
         self.edges: list[EdgeTable] = []
+        self._edge_tables: dict[tuple[Block, Edge], EdgeTable] = {}
         self.operators: list[MemoryTable] = []
         self._known: dict[Hashable, IntArray] = {}
         self._known_memory: dict[Hashable, IntArray] = {}
@@ -101,7 +121,7 @@ class Tables:
         self.times = np.minimum(np.concatenate(self._time_rows), ILLEGAL_SECONDS)
         self.memory = np.concatenate(self._memory_rows)
         self.letters = self._letter_maps()
-        self.stage_rows, self.stage_base, self.stage_count = self._stages(stages)
+        self.stages = self._stages(stages)
 
     def _mesh_prices(self, axes: int) -> tuple[MeshPrices | None, IntArray]:
         """Prices of the meshes with so many axes, and every degrees' key among them (-1 for none)."""
@@ -121,8 +141,7 @@ class Tables:
 
     def edge_of(self, block: Block, edge: Edge) -> EdgeTable:
         """The table of a block's edge."""
-        before = sum(len(other.edges) for other in self.blocks[: self.blocks.index(block)])
-        return self.edges[before + block.edges.index(edge)]
+        return self._edge_tables[block, edge]
 
     def operator(self, block: Block, name: str, *, target: bool = False) -> Operator:
         """The decision behind an operator's name in a block; ``target`` for the later kind of a transition."""
@@ -137,34 +156,50 @@ class Tables:
 
     def _add_block(self, index: int, block: Block) -> None:
         costs = _ExpertTables(self, block) if _is_moe(block) else None
-        for edge in block.edges:
-            source = self.operator(block, edge.source)
-            target = self.operator(block, edge.target, target=True)
-            signature = (edge, source.choices, target.choices, _shapes(self.setting, block, edge))
+        for edges in joined(block.edges):
+            source, target = self._ends(block, edges[0])
+            signature = (edges, source.choices, target.choices, *(self._priced_by(block, edge) for edge in edges))
             if signature not in self._known:
-                self._known[signature] = self._edge_rows(block, edge, costs)
+                self._known[signature] = self._edge_rows(block, edges, costs)
             columns = self._decisions[source.key], self._decisions[target.key]
-            self.edges.append(EdgeTable(index, *columns, self._known[signature], positions(target)))
-            self._add_memory(index, block, edge, costs)
+            decodes = any(edge.when != "prefill" or edge.charged != "none" for edge in edges)
+            self.edges.append(EdgeTable(index, *columns, self._known[signature], positions(target), decodes))
+            for edge in edges:
+                self._edge_tables[block, edge] = self.edges[-1]
+                self._add_memory(index, block, edge, costs)
 
-    def _edge_rows(self, block: Block, edge: Edge, costs: _ExpertTables | None) -> IntArray:
-        """First row of an edge for all degrees."""
-        if edge.role != "plain":
+    def _ends(self, block: Block, edge: Edge) -> tuple[Operator, Operator]:
+        return self.operator(block, edge.source), self.operator(block, edge.target, target=True)
+
+    def _priced_by(self, block: Block, edge: Edge) -> Hashable:
+        """What, beside the edge itself, its price depends on: shapes, and the legality of the operator it charges."""
+        limits = [self.rules.limits(self.operator(block, name)) for name in _charged_operators(edge)]
+        return (_shapes(self.setting, block, edge), *limits)
+
+    def _edge_rows(self, block: Block, edges: tuple[Edge, ...], costs: _ExpertTables | None) -> IntArray:
+        """First row of joined edges for all degrees."""
+        if edges[0].role != "plain":
             assert costs is not None
-            return costs.edge_rows(edge)
+            return costs.edge_rows(edges[0])
         base = np.zeros(len(self.degrees), dtype=np.int64)
         for prices, place in self._meshes:
             if prices is not None:
-                rows = self.plain_seconds(prices, block, edge)
+                rows = self.plain_seconds(prices, block, edges)
                 first = self._store(rows.reshape(-1, rows.shape[-1]), 0)
                 mine = place >= 0
                 base[mine] = first + place[mine] * rows.shape[1] * rows.shape[2]
         return base
 
-    def plain_seconds(self, prices: MeshPrices, block: Block, edge: Edge) -> FloatArray:
-        """(keys, source choices, target choices, phases) price of an edge within the mesh."""
-        source = self.operator(block, edge.source)
-        target = self.operator(block, edge.target, target=True)
+    def plain_seconds(self, prices: MeshPrices, block: Block, edges: tuple[Edge, ...]) -> FloatArray:
+        """(keys, source choices, target choices, phases) price of joined edges within the mesh."""
+        time = self._edge_seconds(prices, block, edges[0])
+        for edge in edges[1:]:
+            more = self._edge_seconds(prices, block, edge)
+            time = time + (more if edge.source == edges[0].source else more.swapaxes(1, 2))
+        return time
+
+    def _edge_seconds(self, prices: MeshPrices, block: Block, edge: Edge) -> FloatArray:
+        source, target = self._ends(block, edge)
         moving = prices.conversion(edge, source, target)
         if edge.charged == "none":
             return moving
@@ -223,18 +258,19 @@ class Tables:
             maps[column, :, : len(choices)] = choices % np.array(positions(operator))[:, None]
         return maps
 
-    def _stages(self, stages: tuple[int, ...] | None) -> tuple[IntArray, IntArray, IntArray]:
-        """Distinct stage compositions of every pp: rows (multiplicity, count of each block), first row, rows."""
+    def _stages(self, stages: tuple[int, ...] | None) -> StageRows:
         model = self.setting.model
         rows: list[tuple[int, ...]] = []
-        places: dict[int, tuple[int, int]] = {}
+        totals: list[IntArray] = []
+        places: dict[int, tuple[int, int, int]] = {}
         for pp in sorted({d.pp for d in self.degrees}):
             counts = block_counts(model, self.blocks, stages or even_stages(len(model.layers), pp))
-            classes = stage_classes(counts)
-            places[pp] = (len(rows), len(classes))
-            rows += classes
-        first, many = np.array([places[d.pp] for d in self.degrees], dtype=np.int64).T
-        return np.array(rows, dtype=np.int64), np.ascontiguousarray(first), np.ascontiguousarray(many)
+            heaviest = heaviest_stages(counts)
+            places[pp] = (len(rows), len(heaviest), len(totals))
+            rows += heaviest
+            totals.append(np.sum(counts, axis=0))
+        first, many, total = np.array([places[d.pp] for d in self.degrees], dtype=np.int64).T.copy()
+        return StageRows(np.array(rows, dtype=np.int64), first, many, np.array(totals, dtype=np.int64), total)
 
     @cached_property
     def nbytes(self) -> int:

@@ -76,8 +76,7 @@ def execute(pool: ProcessPoolExecutor, cells: Sequence[Cell], directory: Path) -
 def _work(cell: Cell, directory: Path) -> Row:
     from lts_bench.harness.runner import run_cell
 
-    task = _task(cell.task.spec)
-    row = run_cell(cell, task, _reference(cell.task.spec), directory / LOGS / f"{cell.run_id}.log")
+    row = run_cell(cell, _task(cell.task.spec), directory / LOGS / f"{cell.run_id}.log")
     write_row(directory, row)
     return row
 
@@ -94,10 +93,3 @@ def _task(spec: TaskSpec) -> Task:
     from lts_bench.task import Task
 
     return Task(spec)
-
-
-@lru_cache(maxsize=256)
-def _reference(spec: TaskSpec) -> float:
-    from lts_bench.reference import reference
-
-    return float(reference(_task(spec)).goodput_per_npu)

@@ -19,16 +19,12 @@ from lts_bench.harness import wire
 from lts_bench.harness.cells import Cell
 from lts_bench.harness.child import Done, Setup, run_agent
 from lts_bench.harness.process import RUSAGE_BYTES, AgentProcess, deadline_after
-from lts_bench.problem import LocalProblem
+from lts_bench.problem import REFERENCE, LocalProblem
 from lts_bench.results.provenance import provenance
 from lts_bench.results.schema import Best, Cost, Point, Row, Status, trace_digest
 
 if TYPE_CHECKING:
     from lts_bench.task import Task
-
-
-REFERENCE_FEATURE = "reference_goodput_per_npu"
-"""Told to agents among a task's features."""
 
 
 class Ending(NamedTuple):
@@ -56,20 +52,19 @@ class Stopwatch:
             self.seconds += time.perf_counter() - started
 
 
-def run_cell(cell: Cell, task: Task, reference: float, log: Path) -> Row:
+def run_cell(cell: Cell, task: Task, log: Path) -> Row:
     """Run a cell to its end.
 
     Args:
         cell: what to run.
         task: the cell's task.
-        reference: goodput per NPU that scores are relative to.
         log: takes what the agent prints.
     """
     stopwatch = Stopwatch(task)
     meter = Meter(stopwatch, cell.budget, task.space, feedback=task.feedback)
     started = time.perf_counter()
     run = _run_in_child if cell.isolation == "child" else _run_here
-    ending = run(cell, LocalProblem(meter, {**task.features, REFERENCE_FEATURE: reference}), log)
+    ending = run(cell, LocalProblem(meter, task.features), log)
     wall_s = time.perf_counter() - started
     cost = Cost(
         evaluations=meter.used,
@@ -81,7 +76,7 @@ def run_cell(cell: Cell, task: Task, reference: float, log: Path) -> Row:
         cost_model_s=stopwatch.seconds,
         peak_memory_bytes=ending.peak_memory_bytes,
     )
-    return _row(cell, task, meter, ending, reference, cost)
+    return _row(cell, task, meter, ending, cost)
 
 
 def _run_in_child(cell: Cell, problem: LocalProblem, log: Path) -> Ending:
@@ -174,7 +169,7 @@ def _printing_to(log: Path) -> Iterator[None]:
         yield
 
 
-def _row(cell: Cell, task: Task, meter: Meter, ending: Ending, reference: float, cost: Cost) -> Row:
+def _row(cell: Cell, task: Task, meter: Meter, ending: Ending, cost: Cost) -> Row:
     status, error = _outcome(ending, meter)
     trace = tuple(
         Point(
@@ -202,7 +197,7 @@ def _row(cell: Cell, task: Task, meter: Meter, ending: Ending, reference: float,
         error=error,
         best=_best(task, meter),
         first_feasible=meter.first_feasible,
-        reference=reference,
+        reference=task.features[REFERENCE],
         optimum=None,
         regret=None,
         trace=trace,

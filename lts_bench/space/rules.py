@@ -158,6 +158,15 @@ class OperatorRules:
             self._known[key] = tuple(found.values())
         return self._known[key]
 
+    def limits(self, operator: Operator) -> frozenset[tuple[str, tuple[Extent, ...]]]:
+        """What every letter of an operator divides: operators with equal limits have the same legal choices."""
+        layers = self._layers.get(operator.key.split(".")[0], [None])
+        return frozenset(
+            (letter, extents(self.model, layer, operator.name, letter))
+            for layer in layers
+            for letter in operator.letters
+        )
+
     def legal_choices(self, operator: Operator, sizes: tuple[int, ...]) -> tuple[tuple[str, ...], ...]:
         """The choices that break no rule; an axis of size 1 is written R."""
         return tuple(

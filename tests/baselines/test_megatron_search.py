@@ -7,8 +7,9 @@ import pytest
 from fakes import ToySpace, ToyTask
 
 from lts_bench import make_task
-from lts_bench.baselines.megatron_search import MegatronSearch, best_guess_first, megatron_vectors, weight_bytes
+from lts_bench.baselines.megatron_search import MegatronSearch, best_guess_first, weight_bytes
 from lts_bench.space.decisions import Space
+from lts_bench.space.megatron import megatron_vectors
 from lts_bench.space.operators import MEGATRON
 from lts_bench.specs.cluster import load_cluster
 from lts_bench.specs.config import list_models, load_model

@@ -15,7 +15,7 @@ from lts_bench.results.schema import Row, Status, encode_row, outcome
 
 def run(ref: str, tmp_path: Path, *, feasible: bool = True, seconds: float = 30.0, **changes: object) -> Row:
     cell = small_cell(ref, budget=Budget("e50", 50, seconds), **changes)
-    return run_cell(cell, SmallTask(feasible=feasible), 200.0, tmp_path / "log")
+    return run_cell(cell, SmallTask(feasible=feasible), tmp_path / "log")
 
 
 def gone(pid: int) -> bool:
