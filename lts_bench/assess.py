@@ -66,12 +66,12 @@ def assess(model: Model, cluster: Cluster, engine: Engine, workload: Workload, s
 
 
 def violations_of(assessment: Assessment) -> list[Violation]:
-    """MEMORY and SLO violations of a legal strategy."""
+    """The MEMORY violation of a legal strategy, or its SLO violations: what does not fit has no latencies."""
     slo, raw = assessment.setting.phases.workload.slo, assessment.raw
     over = assessment.violation
     found: list[Violation] = []
     if over["memory"] > 0:
-        found.append(_memory_violation(assessment))
+        return [_memory_violation(assessment)]
     for name, column, limit_ms in (("ttft", evaluator.TTFT, slo.ttft_ms), ("tpot", evaluator.TPOT, slo.tpot_ms)):
         if over[name] > 0:
             value = float(raw[column]) * 1e3
@@ -93,9 +93,11 @@ def _memory_violation(assessment: Assessment) -> Violation:
     return Violation(Failure.MEMORY, f"bytes of a device <= {limit:.0f}", "memory_bytes", needed, (limit,), message)
 
 
-def check_document(model: Model, cluster: Cluster, document: Any, workload: Workload | None = None) -> dict[str, Any]:
-    """``lts-bench check``: legality, and with a workload also MEMORY and SLO violations."""
-    checked = check_strategy(document, model, cluster)
+def check_document(
+    model: Model, cluster: Cluster, document: Any, workload: Workload | None = None, source: str | None = None
+) -> dict[str, Any]:
+    """``lts-bench check``: legality, and with a workload also MEMORY and SLO violations; ``source`` names the file."""
+    checked = check_strategy(document, model, cluster, source)
     violations = list(checked.violations)
     if workload is not None and not violations:
         violations += violations_of(assess(model, cluster, load_engine("generic"), workload, checked.strategy))
@@ -116,18 +118,19 @@ def evaluate_strategy(
     engine: str = "generic",
     precision: str = "config",
     kv_precision: str = "config",
+    source: str = "strategy",
 ) -> dict[str, Any]:
-    """``lts-bench evaluate``: what a strategy reaches.
+    """``lts-bench evaluate``: what a strategy reaches; ``source`` names the strategy's file.
 
     Raises:
         InputError: if the strategy is not legal; the line names every broken rule.
     """
     loaded = apply_precision(load_model(model), precision, kv_precision)
     given = load_cluster(cluster)
-    checked = check_strategy(strategy, loaded, given)
+    checked = check_strategy(strategy, loaded, given, source)
     if checked.violations:
         told = "; ".join(f"{each.failure}: {each.message}" for each in checked.violations)
-        raise InputError(f"not legal: {told}", source="strategy")
+        raise InputError(f"not legal: {told}", source=source)
     assessment = assess(loaded, given, load_engine(engine), parse_workload(workload), checked.strategy)
     return _document(assessment, checked)
 

@@ -42,7 +42,9 @@ def _console() -> Console:
 
 
 def _print_table(header: Sequence[str], lines: Iterable[Sequence[str]], title: str | None = None) -> None:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=any(header))
+    if title:
+        _print_lines([title])
+    table = Table(box=None, pad_edge=False, show_header=any(header))
     for name in header:
         table.add_column(name, overflow="fold", justify="right" if name.endswith("_us") else "left")
     for line in lines:

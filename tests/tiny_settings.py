@@ -12,8 +12,8 @@ from lts_bench.cost.model import CostModel
 from lts_bench.cost.nodes import Setting
 from lts_bench.cost.phases import Phases
 from lts_bench.space.decisions import Space
-from lts_bench.space.strategy import Degrees, Strategy, complete_sharding, even_stages
 from lts_bench.space.operators import operators
+from lts_bench.space.strategy import Degrees, Strategy, complete_sharding, even_stages
 from lts_bench.specs.cluster import Cluster, load_cluster
 from lts_bench.specs.engine import load_engine
 from lts_bench.specs.model import Attention, DenseFfn, LatentAttention, Layer, Model, MoeFfn

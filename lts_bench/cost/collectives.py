@@ -67,9 +67,9 @@ def _latency(regime: Regimes, devices: int) -> float:
 
 
 def _inside(scale_up: ScaleUp, group: Group) -> FloatArray:
-    """Groups inside one domain: one step in the small regime, ring or pairwise volumes in the large one.
+    """Groups inside one domain: the volumes of a two-shot all-reduce and of pairwise exchanges in both regimes.
 
-    Where one-step all-reduces do not reach, small ones are a reduce-scatter and an all-gather.
+    Where low-latency all-reduces do not reach, small ones are a reduce-scatter and an all-gather.
     """
     table = np.zeros((len(Collective), REGIMES, 2))
     p = group.local
@@ -79,7 +79,7 @@ def _inside(scale_up: ScaleUp, group: Group) -> FloatArray:
     share = (p - 1) / p
     reduce, gather, exchange = scale_up.all_reduce, scale_up.all_gather, scale_up.all_to_all
     table[Collective.ALL_REDUCE] = [
-        [_latency(reduce, p), (p - 1) / (reduce.efficiency * rate)],
+        [_latency(reduce, p), 2 * share / (reduce.efficiency * rate)],
         [reduce.large_latency_us * US, 2 * share / (reduce.large_efficiency * rate)],
     ]
     for kind, regime in (
@@ -140,11 +140,8 @@ def _global_rate(scale_out: ScaleOut) -> float:
 def _cross(table: FloatArray, rate: float, step: float, group: Group) -> None:
     """Add the step between ``m`` domains of ``g`` devices to the table of the steps inside them.
 
-    Reduce-scatter inside, exchange between the domains of equal local ranks, all-gather inside.
-
-    Args:
-        rate: bytes/s per device between domains.
-        step: seconds of latency.
+    Reduce-scatter inside, exchange between the domains of equal local ranks, all-gather inside; ``rate`` is in bytes/s
+    per device, ``step`` the seconds of latency.
     """
     g, m = group.local, group.domains
     doublings, share = log2(m), (m - 1) / m

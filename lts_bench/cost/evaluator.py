@@ -6,7 +6,17 @@ import numpy as np
 
 from lts_bench.cost.compiled import compiled
 from lts_bench.cost.program import EdgeRows, FloatArray, IntArray, OperatorRows, Program
-from lts_bench.cost.steady import Replica, Rules, batch_capacity, best_batch, excess, last_rung, memory_bytes, round_seconds, ttft_terms
+from lts_bench.cost.steady import (
+    Replica,
+    Rules,
+    batch_capacity,
+    best_batch,
+    excess,
+    last_rung,
+    memory_bytes,
+    round_seconds,
+    ttft_terms,
+)
 
 GOODPUT, FEASIBLE, LEGAL, TTFT, TPOT, MEMORY, OVER_MEMORY, OVER_TTFT, OVER_TPOT, BATCH, ROUND = range(11)
 """Columns of an evaluation's raw result; BATCH and ROUND are b and the round time s in seconds."""

@@ -58,6 +58,12 @@ def expert_key(cluster: Cluster, degrees: Degrees, redundant: int = 0) -> Expert
     )
 
 
+def _scattered(table: FloatArray, n: FloatArray) -> FloatArray:
+    """Partial sums to shares of the whole: a reduce-scatter, or an all-reduce where that has the lesser latency."""
+    both = seconds(table, Collective.REDUCE_SCATTER, n), seconds(table, Collective.ALL_REDUCE, n)
+    return np.minimum(*both)
+
+
 class ExpertCosts:
     """Prices of one kind of expert layer on many keys; every array begins with the keys."""
 
@@ -109,7 +115,7 @@ class ExpertCosts:
         held = self._distinct_tokens * hidden * ACTIVATION_BYTES
         back = self._exchange(hidden * ACTIVATION_BYTES)
         return {
-            "K": back + seconds(self.over_etp, Collective.REDUCE_SCATTER, held),
+            "K": back + _scattered(self.over_etp, held),
             "N": back + seconds(self.over_etp, Collective.ALL_TO_ALL, held / self.etp),
             "M": back,
             "R": back,
@@ -120,7 +126,7 @@ class ExpertCosts:
         n = self.tokens * hidden * ACTIVATION_BYTES
         return (
             seconds(self.over_dp, Collective.ALL_GATHER, n),
-            seconds(self.over_dp, Collective.REDUCE_SCATTER, n),
+            _scattered(self.over_dp, n),
         )
 
     def _load(self, tokens: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -173,8 +179,8 @@ class ExpertCosts:
             ("M", "R"): seconds(over, Collective.ALL_GATHER, mid),
             ("N", "M"): seconds(over, Collective.ALL_TO_ALL, mid / self.etp),
             ("N", "R"): seconds(over, Collective.ALL_GATHER, mid),
-            ("P", "M"): seconds(over, Collective.REDUCE_SCATTER, mid * up_width / self.ffn.width),
-            ("P", "N"): seconds(over, Collective.REDUCE_SCATTER, mid * up_width / self.ffn.width),
+            ("P", "M"): _scattered(over, mid * up_width / self.ffn.width),
+            ("P", "N"): _scattered(over, mid * up_width / self.ffn.width),
             ("P", "R"): seconds(over, Collective.ALL_REDUCE, mid * up_width / self.ffn.width),
         }
         nothing = np.zeros_like(mid)

@@ -16,7 +16,7 @@ FloatArray = NDArray[np.float64]
 
 
 def lockstep_waits(prompts: FloatArray, dp: int) -> FloatArray:
-    """w = E⌈K / dp⌉ with K ~ Poisson(prompts · dp): any rank that prefills makes all ranks wait.
+    """W = E⌈K / dp⌉ with K ~ Poisson(prompts · dp): any rank that prefills makes all ranks wait.
 
     The sum over the probabilities of K runs over 12 standard deviations around its mean.
     """

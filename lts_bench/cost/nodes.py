@@ -59,10 +59,9 @@ class View:
         return product
 
     def collective(self, kind: Collective, n: FloatArray, *letters: str) -> FloatArray:
-        """(keys, choices, phases) time of ``kind`` over the axes that carry one of the letters.
+        """(keys, choices, phases) time of ``kind`` on ``n`` bytes over the axes that carry one of the letters.
 
-        Args:
-            n: bytes, broadcast to (keys, choices, phases).
+        ``n`` is broadcast to (keys, choices, phases).
         """
         shape = (len(self.mesh), len(self.choices), len(self.setting.phases))
         sent, time = np.broadcast_to(n, shape), np.zeros(shape)

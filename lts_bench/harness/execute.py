@@ -88,8 +88,9 @@ def _identify_task(spec: TaskSpec) -> TaskCard:
     return TaskCard(spec, task.digest, task.space.digest, task.feedback, str(COST_MODEL_VERSION))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _task(spec: TaskSpec) -> Task:
+    """Return a task; cells come sorted by task, and a large one's tables take hundreds of megabytes."""
     from lts_bench.task import Task
 
     return Task(spec)

@@ -60,11 +60,13 @@ def run_cell(cell: Cell, task: Task, log: Path) -> Row:
         task: the cell's task.
         log: takes what the agent prints.
     """
+    # Features tabulate the task on first use, which is not this cell's time.
+    features = task.features
     stopwatch = Stopwatch(task)
     meter = Meter(stopwatch, cell.budget, task.space, feedback=task.feedback)
     started = time.perf_counter()
     run = _run_in_child if cell.isolation == "child" else _run_here
-    ending = run(cell, LocalProblem(meter, task.features), log)
+    ending = run(cell, LocalProblem(meter, features), log)
     wall_s = time.perf_counter() - started
     cost = Cost(
         evaluations=meter.used,

@@ -52,7 +52,7 @@ def check_strategy(document: Any, model: Model, cluster: Cluster, source: str | 
     strategy = Strategy(
         degrees,
         complete_sharding(sharding, rules.operators, *tp),
-        draft.stages or even_stages(len(model.layers), draft.pp),
+        even_stages(len(model.layers), draft.pp) if draft.stages is None else draft.stages,
         frozenset(sharding),
         draft.redundant_experts,
         draft.padding,

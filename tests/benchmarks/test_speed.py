@@ -65,5 +65,5 @@ def test_batches_beat_single_calls(benchmark: Any) -> None:
 
 
 def test_help_answers_at_once(benchmark: Any) -> None:
-    command = [sys.executable, "-m", "lts_bench.cli", "--help"]
+    command = [sys.executable, "-m", "lts_bench", "--help"]
     benchmark.pedantic(subprocess.run, (command,), {"check": True, "capture_output": True}, rounds=3)

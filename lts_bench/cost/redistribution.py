@@ -1,0 +1,169 @@
+"""The cheapest conversion of a tensor between two layouts, in bytes on the wire.
+
+Sliced before it is gathered, scattered while it is reduced: such paths are found, not prescribed. Ties go to fewer
+collectives, then to the move that ``moves`` names first. Byte conventions: nccl-tests PERFORMANCE.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from heapq import heappop, heappush
+from itertools import permutations, product
+from math import prod
+
+from lts_bench.cost.collectives import Collective
+from lts_bench.cost.layout import Axes, Layout, Move, moves
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMesh:
+    """Ordered mesh axes, major first."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def axes(self) -> Axes:
+        """Every axis."""
+        return tuple(range(len(self.sizes)))
+
+    @property
+    def devices(self) -> int:
+        """Devices of the mesh."""
+        return prod(self.sizes)
+
+    def parts(self, axes: Axes) -> int:
+        """Devices along axes together."""
+        return prod(self.sizes[axis] for axis in axes)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A value of a program.
+
+    Attributes:
+        shape: global sizes.
+        element_bytes: bytes of one element.
+        reduce: what a pending reduction of it does, ``sum`` or ``max``.
+    """
+
+    shape: tuple[int, ...]
+    element_bytes: int
+    reduce: str = "sum"
+
+    def local_bytes(self, mesh: DeviceMesh, layout: Layout) -> int:
+        """Bytes of the fullest device: every dimension over the devices along its axes, rounded up."""
+        local = (-(-size // mesh.parts(axes)) for size, axes in zip(self.shape, layout.dims, strict=True))
+        return prod(local) * self.element_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One collective.
+
+    Attributes:
+        kind: which collective.
+        group: devices that take part together.
+        n_bytes: per device: the all-reduce buffer, the reduce-scatter input, the all-gather output, the local
+            all-to-all buffer or the bytes sent.
+        reduce: ``sum`` or ``max`` of reducing collectives, else empty.
+    """
+
+    kind: Collective
+    group: int
+    n_bytes: int
+    reduce: str = ""
+
+    @property
+    def wire_bytes(self) -> float:
+        """Bytes that a device sends."""
+        return self.scaled_wire_bytes(self.group) / self.group
+
+    def scaled_wire_bytes(self, devices: int) -> int:
+        """``wire_bytes`` times the devices of a mesh: a whole number, so that equal sums compare as equal."""
+        if self.kind is Collective.SEND:
+            return self.n_bytes * devices
+        rounds = 2 if self.kind is Collective.ALL_REDUCE else 1
+        return rounds * self.n_bytes * (self.group - 1) * (devices // self.group)
+
+
+def all_reduce(mesh: DeviceMesh, tensor: Tensor, layout: Layout, axes: Axes) -> Step:
+    """All-reduce of a tensor's local buffer over axes."""
+    return Step(Collective.ALL_REDUCE, mesh.parts(axes), tensor.local_bytes(mesh, layout), tensor.reduce)
+
+
+@lru_cache(maxsize=1 << 16)
+def conversion(mesh: DeviceMesh, tensor: Tensor, source: Layout, target: Layout) -> tuple[Step, ...]:
+    """The collectives of the cheapest conversion: Dijkstra over the layouts that moves lead to.
+
+    Args:
+        mesh: the devices.
+        tensor: what is converted.
+        source: the present layout.
+        target: the wanted layout; pending axes must be pending in ``source`` too.
+    """
+    queue: list[tuple[int, int, int, Layout, tuple[Step, ...]]] = [(0, 0, 0, source, ())]
+    known: set[Layout] = set()
+    pushed = 0
+    while queue:
+        wire, count, _, layout, steps = heappop(queue)
+        if layout == target:
+            return steps
+        if layout in known:
+            continue
+        known.add(layout)
+        for move in _moves(mesh, layout):
+            step = _step(mesh, tensor, move)
+            if move.target not in known and target.pending <= move.target.pending:
+                pushed += 1
+                more = step.scaled_wire_bytes(mesh.devices) if step else 0
+                longer = (*steps, step) if step else steps
+                heappush(queue, (wire + more, count + bool(step), pushed, move.target, longer))
+    raise AssertionError("every layout leads to every other one")
+
+
+def _moves(mesh: DeviceMesh, layout: Layout) -> Iterator[Move]:
+    yield from (move for move in moves(layout, mesh.axes) if move.kind is not Collective.SEND)
+    yield from _permutes(mesh, layout)
+
+
+def _permutes(mesh: DeviceMesh, layout: Layout) -> Iterator[Move]:
+    """Every device fetches its new shard from one device, where that holds the whole of it."""
+    have = [mesh.parts(axes) for axes in layout.dims]
+    for dims in _all_dims(len(layout.dims), mesh.axes):
+        finer = all(mesh.parts(new) % old == 0 for new, old in zip(dims, have, strict=True))
+        target = Layout(dims, layout.pending)
+        if finer and dims != layout.dims and not target.sharded & layout.pending:
+            changed = {axis for old, new in zip(layout.dims, dims, strict=True) if old != new for axis in old + new}
+            yield Move(Collective.SEND, tuple(sorted(changed)), layout, target)
+
+
+@lru_cache(maxsize=64)
+def _all_dims(rank: int, axes: Axes) -> tuple[tuple[Axes, ...], ...]:
+    """Every way of splitting ``rank`` dimensions by axes."""
+    found: list[tuple[Axes, ...]] = []
+    for places in product(range(rank + 1), repeat=len(axes)):
+        members = [[axis for axis in axes if places[axis] == dim] for dim in range(rank)]
+        found.extend(product(*(permutations(each) for each in members)))
+    return tuple(found)
+
+
+def _step(mesh: DeviceMesh, tensor: Tensor, move: Move) -> Step | None:
+    """The collective of a move, buffers padded where sizes are uneven; None where nothing is sent."""
+    group = mesh.parts(move.axes)
+    before, after = tensor.local_bytes(mesh, move.source), tensor.local_bytes(mesh, move.target)
+    if move.kind is None or group == 1:
+        return None
+    match move.kind:
+        case Collective.ALL_GATHER:
+            return Step(move.kind, group, group * before)
+        case Collective.REDUCE_SCATTER:
+            return Step(move.kind, group, group * after, tensor.reduce)
+        case Collective.ALL_REDUCE:
+            return Step(move.kind, group, before, tensor.reduce)
+        case Collective.ALL_TO_ALL:
+            return Step(move.kind, group, max(before, after))
+        case Collective.SEND:
+            return Step(move.kind, group, after)

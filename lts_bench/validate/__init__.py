@@ -1,0 +1,1 @@
+"""Checks of the cost model against measured facts."""

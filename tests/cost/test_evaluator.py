@@ -1,0 +1,135 @@
+"""The compiled evaluator against a slow one: table rows are summed, every integer batch is tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from test_cost_tables import block_bytes, block_seconds, position
+from tiny_settings import WORKLOAD, dense_model, latent_model, moe_model, setting, space_of
+
+from lts_bench.cost import evaluator
+from lts_bench.cost.graph import block_counts
+from lts_bench.cost.lockstep import lockstep_waits
+from lts_bench.cost.model import CostModel
+from lts_bench.space.strategy import Strategy
+from lts_bench.specs.model import Model
+
+
+@dataclass
+class Slow:
+    """Step times and memory of one strategy, in plain NumPy."""
+
+    cost: CostModel
+    chosen: Strategy
+
+    def __post_init__(self) -> None:
+        tables, place = self.cost.tables, self.cost.setting
+        self.d, self.phases, self.engine = self.chosen.degrees, place.phases, place.engine
+        counts = np.array(block_counts(place.model, tables.blocks, self.chosen.stages))
+        overhead = (self.engine.step_overhead_us + self.engine.sequence_overhead_us * self.phases.sequences) * 1e-6
+        stages = counts @ block_seconds(tables, self.chosen) + overhead
+        send_row = tables.send_base[tables.degrees.index(self.d)] + position(tables, tables.send_decision, self.chosen)
+        through = stages.sum(axis=0) + tables.times[send_row]
+        self.s_p, self.t_p = float(stages[:, 0].max()), float(through[0])
+        self.decode = np.maximum(self.d.pp * stages.max(axis=0), through)[1:]
+        self._memory(counts)
+
+    def _memory(self, counts: np.ndarray) -> None:
+        tables, model = self.cost.tables, self.cost.setting.model
+        held, names = counts.copy(), [block.name for block in tables.blocks]
+        embed, head = ([x.replace("M", "R") for x in self.chosen.sharding[name]] for name in ("embed", "head"))
+        if model.tied and embed == head:
+            both = (held[:, names.index("embed")] > 0) & (held[:, names.index("head")] > 0)
+            held[both, names.index("embed")] = 0
+        self.stages = held @ block_bytes(tables, self.chosen)
+        index = tables.degrees.index(self.d)
+        rows = [tables.memory[o.base[index] + position(tables, o.decision, self.chosen)] for o in tables.operators]
+        self.buffers = max(row[3] for row in rows) + 2 * (model.vectors + model.extra_parameters)
+
+    def bytes_at(self, b: float) -> float:
+        kv = np.maximum(b * self.d.pp * self.stages[:, 1], self.stages[:, 2])
+        return float((self.stages[:, 0] + kv).max()) + self.buffers
+
+    def waits(self, b: np.ndarray) -> np.ndarray:
+        prompts = b * self.d.pp / self.phases.workload.osl
+        return prompts if self.engine.coordinated_admission else lockstep_waits(prompts, self.d.dp)
+
+    def goodput(self) -> tuple[float, int]:
+        """(tokens/s per NPU, b) of the best integer batch."""
+        place, rungs = self.cost.setting, self.phases.batches.astype(float)
+        slo, waits = self.phases.workload.slo, self.waits(self.phases.batches.astype(float))
+        limit = place.engine.memory_fraction * place.cluster.chip.hbm_bytes_usable
+        best, at = 0.0, 0
+        for b in range(1, int(rungs[-1]) + 1):
+            td, w = float(np.interp(b, rungs, self.decode)), float(np.interp(b, rungs, waits))
+            s = self.throttle(td, w, (slo.ttft_ms or 1e12) / 1e3, slo.percentile / 100)
+            tpot = s + w * self.s_p
+            if self.bytes_at(b) <= limit and tpot <= (slo.tpot_ms or 1e12) / 1e3:
+                found = self.d.replicas * self.d.dp * self.d.pp * b / tpot / place.cluster.devices
+                if found > best * (1 + 1e-12):
+                    best, at = found, b
+        return best, at
+
+    def throttle(self, td: float, w: float, ttft: float, q: float) -> float:
+        """The smallest s ≥ td with TTFT(s) ≤ ttft, from the roots of a quadratic; infinity for none."""
+        c, room = q / self.d.pp, ttft - self.t_p
+        if self.engine.coordinated_admission and self.d.dp > 1:
+            c += (self.d.dp - 1) / (2 * self.d.dp * w)
+            room -= (self.d.dp - 1) * self.s_p / (2 * self.d.dp)
+        queue = -np.log(1 - q) * w * self.s_p**2 / 2
+        roots = np.roots([c, -room, queue])
+        if room <= 0 or np.iscomplex(roots).any() or td > roots.real.max():
+            return float("inf")
+        return max(td, float(roots.real.min()))
+
+
+CASES = [
+    (dense_model(8), "h100x16", WORKLOAD, {}),
+    (dense_model(8, tied=True), "h100x8", "isl=4096,osl=64,ttft_ms=200,tpot_ms=15", {}),
+    (moe_model(), "h100x16", "isl=2048,osl=128,ttft_ms=150,tpot_ms=30", {}),
+    (moe_model(), "h100x16", "isl=2048,osl=128,ttft_ms=150,tpot_ms=30", {"coordinated_admission": True}),
+    (latent_model(), "h100x8", "isl=8192,osl=32,ttft_ms=100,percentile=99", {}),
+    (latent_model(), "mi300x-8", "isl=512,osl=512", {"kv_reservation": "full"}),
+    (dense_model(6), "tpu-v5p-4x4x4", "isl=2048,osl=32,ttft_ms=60,tpot_ms=12", {"overlap": 0.5}),
+]
+
+
+@pytest.mark.parametrize(("model", "cluster", "workload", "changes"), CASES, ids=lambda value: str(value)[:20])
+def test_against_the_slow_evaluation(model: Model, cluster: str, workload: str, changes: dict[str, object]) -> None:
+    # Little memory, so that it binds for some: a chip of 100 MB.
+    place = setting(model, cluster, workload, max_batch=256, memory_fraction=1.2e-3, **changes)
+    space, cost = space_of(place)
+    vectors = space.sample(40, np.random.default_rng(3))
+    raw = cost.raw(vectors)
+    for vector, row in zip(vectors, raw, strict=True):
+        slow = Slow(cost, space.decode(vector))
+        expected, batch = slow.goodput()
+        assert row[evaluator.LEGAL] == 1
+        assert row[evaluator.GOODPUT] <= expected * (1 + 1e-9)
+        assert row[evaluator.GOODPUT] == pytest.approx(expected, rel=2e-3 if changes else 1e-9), (row, batch)
+        assert (row[evaluator.FEASIBLE] > 0) == (expected > 0)
+        if expected:
+            assert row[evaluator.MEMORY] == pytest.approx(slow.bytes_at(row[evaluator.BATCH]))
+    assert raw[:, evaluator.FEASIBLE].sum() > 0
+
+
+def test_violations_are_those_of_the_least_sum() -> None:
+    place = setting(moe_model(), "h100x16", "isl=4096,osl=32,ttft_ms=4,tpot_ms=2.2", max_batch=64, memory_fraction=2e-4)
+    space, cost = space_of(place)
+    vectors = space.sample(60, np.random.default_rng(5))
+    limit = 2e-4 * place.cluster.chip.hbm_bytes_usable
+    for vector, row in zip(vectors, cost.raw(vectors), strict=True):
+        assert not row[evaluator.FEASIBLE]
+        slow = Slow(cost, space.decode(vector))
+        rungs = place.phases.batches.astype(float)
+        best = np.inf
+        for b, td, w in zip(rungs, slow.decode, slow.waits(rungs), strict=True):
+            c = 0.9 / slow.d.pp
+            ttft = slow.t_p + c * td + -np.log(0.1) * w * slow.s_p**2 / 2 / td
+            over = [slow.bytes_at(b) / limit, ttft / 4e-3, (td + w * slow.s_p) / 2.2e-3]
+            best = min(best, sum(max(0.0, x - 1) for x in over))
+        found = row[evaluator.OVER_MEMORY : evaluator.OVER_TPOT + 1]
+        assert found.sum() == pytest.approx(best, rel=1e-9)
+        assert (found >= 0).all() and found.any()

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tiny_settings import cost_model, degrees, moe_model, setting, strategy, vector
+
+from lts_bench.cost.collectives import Collective, seconds
+from lts_bench.cost.experts import LETTERS, ExpertCosts, expert_key
+from lts_bench.cost.nodes import WEIGHTS, Setting
+from lts_bench.space.strategy import Degrees
+from lts_bench.specs.config import load_model
+from lts_bench.specs.model import MoeFfn
+
+HIDDEN = 512
+
+
+def costs(place: Setting, d: Degrees) -> ExpertCosts:
+    ffn = next(layer.ffn for layer in place.model.layers if isinstance(layer.ffn, MoeFfn))
+    return ExpertCosts(place, ffn, [expert_key(place.cluster, d, place.redundant_experts)])
+
+
+def weights(place: Setting, d: Degrees, letter: str = "R") -> float:
+    one = costs(place, d)
+    return float(sum(one.memory(place.model.hidden, up)[0, LETTERS.index(letter), WEIGHTS] for up in (True, False)))
+
+
+def test_slots_of_a_rank() -> None:
+    place = setting(moe_model())
+    expert = 3 * 256 * HIDDEN * 2
+    assert weights(place, degrees(tp=8, ep=8)) == expert
+    assert weights(place, degrees(tp=8, ep=2)) == 4 * expert
+    assert weights(place, degrees(tp=8, ep=2), "N") == expert
+
+
+def test_redundant_experts_of_deepseek() -> None:
+    # 256 experts and 32 copies on 32 ranks: 9 instead of 8 an each of 58 layers, 44,040,192 weights of one byte.
+    model = load_model("deepseek-v3")
+    model = replace(model, precision=replace(model.precision, default=replace(model.precision.default, block=None)))
+    d = degrees(dp=32, ep=32)
+    plain, more = (setting(model, "h100x32", redundant_experts=copies) for copies in (0, 32))
+    assert 58 * (weights(more, d) - weights(plain, d)) == 58 * 44_040_192 == pytest.approx(2.554e9, rel=1e-3)
+
+
+def test_uneven_ranks_are_priced_by_the_fullest() -> None:
+    place = setting(moe_model(128), "h100x32", padding=True)
+    assert weights(place, degrees(dp=24, ep=24)) == 6 * 3 * 256 * HIDDEN * 2
+
+
+def test_a_device_alone_exchanges_nothing() -> None:
+    alone = costs(setting(moe_model()), degrees())
+    assert not alone.routed_in(HIDDEN)[True].any()
+    assert not any(each.any() for each in alone.routed_out(HIDDEN).values())
+    assert not any(each.any() for each in alone.everywhere(HIDDEN))
+
+
+def test_low_latency_exchange_sends_a_copy_for_every_expert() -> None:
+    place = setting(moe_model())
+    spread = costs(place, degrees(dp=8, ep=8))
+    n = place.phases.tokens[None] * 2 * HIDDEN * 2.0
+    n[:, 0] = place.phases.workload.isl * 2 * HIDDEN * 2.0
+    assert spread.routed_in(HIDDEN)[False] == pytest.approx(seconds(spread.over_ep, Collective.ALL_TO_ALL, n))
+
+
+def test_prefill_sends_a_token_once_to_every_other_node() -> None:
+    # top-2 over 4 nodes: 3·(1 − (3/4)²) = 1.3125 copies cross instead of 2·3/4 = 1.5.
+    place = setting(moe_model(), "h100x32", workload="isl=100000,osl=10")
+    spread = costs(place, degrees(dp=32, ep=8, tp=1))
+    assert spread.crossed[0, 0] == 4
+    n = 100_000 * 1.3125 / 0.75 * HIDDEN * 2.0
+    expected = seconds(spread.over_ep, Collective.ALL_TO_ALL, np.array([[n]]))
+    assert spread.routed_in(HIDDEN)[False][0, 0] == pytest.approx(expected[0, 0])
+
+
+def test_tokens_replicated_over_tp_are_sliced_before_dispatch() -> None:
+    place = setting(moe_model())
+    whole, sliced = costs(place, degrees(dp=8, ep=8)), costs(place, degrees(tp=8, ep=8))
+    eight = np.flatnonzero(place.phases.batches == 8)[0] + 1
+    assert sliced.routed_in(HIDDEN)[False][0, eight] == whole.routed_in(HIDDEN)[False][0, 1]
+
+
+def test_expert_tensor_parallelism_has_no_free_dispatch() -> None:
+    place = setting(moe_model())
+    split = costs(place, degrees(dp=8, ep=2))  # etp 4 over data-parallel ranks
+    into = split.routed_in(HIDDEN)
+    assert (into[True] > into[False]).all() and (into[False] > 0).all()
+    back = split.routed_out(HIDDEN)
+    assert (back["K"] > back["M"]).all() and (back["N"] > back["M"]).all()
+    gather, reduce = split.everywhere(HIDDEN)
+    assert (gather > 0).all() and (reduce > 0).all()
+
+
+def test_conversions_between_the_products() -> None:
+    split = costs(setting(moe_model()), degrees(tp=8, ep=2))
+    time = split.products(HIDDEN)[0]
+    up, down = (dict(zip(LETTERS, range(4), strict=True)) for _ in range(2))
+    own = split.products(HIDDEN)[0] - split._between(512)[0]
+    between = time - own
+    assert not between[up["N"], down["K"]].any()  # column then row
+    assert not between[up["M"], down["M"]].any()
+    assert (between[up["N"], down["R"]] > 0).all() and (between[up["K"], down["R"]] > 0).all()
+    # Partial sums of gate and up are twice as wide as their product.
+    mid = 256 * 2 / 2 * 256 * 2.0
+    expected = seconds(split.over_etp, Collective.ALL_REDUCE, np.array([[2 * mid]]))[0, 0]
+    assert between[up["K"], down["R"], 0] == pytest.approx(expected)
+
+
+def test_skew_never_helps() -> None:
+    even, skewed = (setting(moe_model(), expert_imbalance=skew) for skew in (1.0, 2.0))
+    d = degrees(dp=4, ep=4)
+    slow, fast = costs(skewed, d).products(HIDDEN), costs(even, d).products(HIDDEN)
+    assert (slow >= fast).all() and (slow > fast).any()
+    alone = degrees(tp=4)
+    assert (costs(skewed, alone).products(HIDDEN) == costs(even, alone).products(HIDDEN)).all()
+
+
+def test_copies_take_the_skew_down() -> None:
+    d = degrees(dp=4, ep=4)
+    plain, more = (setting(moe_model(), expert_imbalance=3.0, redundant_experts=copies) for copies in (0, 8))
+    tokens = np.array([[4096.0]])
+    # 16 slots for 8 experts: as many copies a rank, skew 1 + 2/2 instead of 3.
+    assert costs(more, d)._load(tokens)[0] / costs(plain, d)._load(tokens)[0] == pytest.approx(
+        (2048 * 2 + 32) / (2048 * 3 + 16)
+    )
+
+
+def test_few_tokens_touch_few_experts() -> None:
+    one = costs(setting(moe_model(128)), degrees())
+    _, touched = one._load(np.array([[1.0, 64.0, 1e6]]))
+    assert touched[0] == pytest.approx([2.0, 128 * (1 - (1 - 2 / 128) ** 64), 128.0])
+
+
+def test_splitting_tokens_over_etp_touches_fewer_experts() -> None:
+    place = setting(moe_model(128))
+    split = costs(place, degrees(tp=8, ep=1)).products(HIDDEN)[0]
+    alone = costs(place, degrees()).products(HIDDEN)[0]
+    m = LETTERS.index("M")
+    one, eight = 1, np.flatnonzero(place.phases.batches == 8)[0] + 1
+    assert split[m, m, eight] == pytest.approx(alone[m, m, one])
+
+
+def test_the_cheaper_way_of_exchange_is_taken() -> None:
+    # All experts on every device: nothing has to be sent before the products, one all-reduce after.
+    model = moe_model()
+    cost = cost_model(setting(model), degrees(tp=8))
+    chosen = vector(model, cost, strategy(model, degrees(tp=8)))
+    block = next(block for block in cost.tables.blocks if block.name == "moe")
+    edge = next(edge for edge in block.edges if edge.role == "dispatch")
+    table = cost.tables.edge_of(block, edge)
+    row = table.base[0] + 0 * table.targets[0] + LETTERS.index("N")
+    assert not cost.tables.times[row].any()
+    assert cost.evaluate(chosen)["legal"].all()
