@@ -18,7 +18,7 @@ from lts_bench.cost.kernels import (
     streaming_seconds,
 )
 from lts_bench.cost.nodes import ACTIVATION_BYTES, KV_FULL, KV_MEAN, View
-from lts_bench.cost.phases import PREFILL
+from lts_bench.cost.phases import FIRST_RUNG
 from lts_bench.specs.model import DTYPE_BYTES, Attention, LatentAttention, Layer, LinearMixer
 
 FloatArray = NDArray[np.float64]
@@ -31,8 +31,8 @@ def core_node(view: View, layer: Layer) -> tuple[FloatArray, FloatArray]:
         return _recurrence(view, mixer)
     assert isinstance(mixer, Attention | LatentAttention)
     time = np.empty((len(view.mesh), len(view.choices), len(view.setting.phases)))
-    time[..., :1] = _prefill(view, mixer)
-    time[..., 1:] = _decode(view, mixer)
+    time[..., :FIRST_RUNG] = _prefill(view, mixer)
+    time[..., FIRST_RUNG:] = _decode(view, mixer)
     return time, _cache(view, mixer)
 
 
@@ -87,9 +87,10 @@ def _decode(view: View, mixer: Attention | LatentAttention) -> FloatArray:
     kv_type = DTYPE_BYTES[setting.model.precision.kv]
     kv_bytes = sequences * local * _kv_elements(view, mixer)[..., None] * kv_type
     kernel = latent_attention_seconds if isinstance(mixer, LatentAttention) else decode_attention_seconds
-    statistics = np.concatenate((np.zeros((*heads.shape[:2], 1)), sequences * heads * 2 * 4.0), axis=2)
+    prompts = np.zeros((*heads.shape[:2], FIRST_RUNG))
+    statistics = np.concatenate((prompts, sequences * heads * 2 * 4.0), axis=2)
     combined = view.collective(Collective.ALL_REDUCE, statistics, "kv_sequence")
-    return kernel(setting.cluster.chip, kv_bytes, flops) + combined[..., 1:]
+    return kernel(setting.cluster.chip, kv_bytes, flops) + combined[..., FIRST_RUNG:]
 
 
 def _cache(view: View, mixer: Attention | LatentAttention) -> FloatArray:
@@ -121,7 +122,7 @@ def _recurrence(view: View, mixer: LinearMixer) -> tuple[FloatArray, FloatArray]
     time = floor + np.maximum(streaming_seconds(chip, moved), flops / peak)
     states = (state * view.split("batch"))[..., None]
     passed = view.collective(Collective.ALL_GATHER, states, "batch")
-    time[..., PREFILL] += passed[..., PREFILL]
+    time[..., :FIRST_RUNG] += passed[..., :FIRST_RUNG]
     memory = np.zeros((*state.shape, 4))
     memory[..., KV_MEAN] = state / view.split("batch")
     memory[..., KV_FULL] = state

@@ -12,12 +12,11 @@ from lts_bench.cost.conversion import conversion_moves
 from lts_bench.cost.edges import MeshPrices
 from lts_bench.cost.graph import Block, Edge
 from lts_bench.cost.layout import Move
-from lts_bench.cost.phases import PREFILL
+from lts_bench.cost.phases import FIRST_RUNG, PREFILL
 from lts_bench.cost.tables import Tables
 from lts_bench.space.operators import Operator
 from lts_bench.space.strategy import Strategy
 
-DECODE = 1
 AXES = ("x", "y")
 Row = dict[str, Any]
 
@@ -60,7 +59,7 @@ def _own_rows(prices: MeshPrices, block: Block, edge: Edge, tables: Tables, stra
 
 def _times(key: str, strategy: Strategy, time: NDArray[np.float64]) -> Row:
     split = ",".join(strategy.sharding[key])
-    return {"operator": key, "split": split, "prefill_us": time[PREFILL] * 1e6, "decode_us": time[DECODE] * 1e6}
+    return {"operator": key, "split": split, "prefill_us": time[PREFILL] * 1e6, "decode_us": time[FIRST_RUNG] * 1e6}
 
 
 def _routed_row(tables: Tables, block: Block, edge: Edge, strategy: Strategy) -> Row:
@@ -83,7 +82,7 @@ def _moving_rows(prices: MeshPrices, block: Block, edge: Edge, tables: Tables, s
     ends = _position(prices, source, strategy), _position(prices, target, strategy)
     tensor = prices.activation(edge.features, sequences=edge.target == "head")
     rows: dict[tuple[str, str], Row] = {}
-    for phase, column in ((PREFILL, "prefill_us"), (DECODE, "decode_us")):
+    for phase, column in ((PREFILL, "prefill_us"), (FIRST_RUNG, "decode_us")):
         if edge.when == ("decode" if phase == PREFILL else "prefill"):
             continue
         outputs, inputs = prices.states(edge, source, target, phase == PREFILL)

@@ -21,6 +21,7 @@ from lts_bench.cost.nodes import (
     matmul_node,
     stream_node,
 )
+from lts_bench.cost.phases import FIRST_RUNG
 from lts_bench.space.operators import Operator
 from lts_bench.space.rules import OperatorRules
 
@@ -124,7 +125,7 @@ class MeshPrices:
             one = self.conversions(edge.features, sequences=edge.target == "head")
         shape = (len(self.mesh), len(self.view(source).choices), len(self.view(target).choices), one.shape[-1])
         time = np.zeros(shape)
-        for prefill, columns in ((True, slice(0, 1)), (False, slice(1, None))):
+        for prefill, columns in ((True, slice(0, FIRST_RUNG)), (False, slice(FIRST_RUNG, None))):
             if edge.when in ("always", "prefill" if prefill else "decode"):
                 rows, ends = self.states(edge, source, target, prefill)
                 time[..., columns] = np.moveaxis(one[rows[:, None], ends[None, :]], 2, 0)[..., columns]

@@ -5,21 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from lts_bench.cost.compiled import compiled
+from lts_bench.cost.phases import FIRST_RUNG, LONE_PREFILL, PREFILL
 from lts_bench.cost.program import EdgeRows, FloatArray, IntArray, OperatorRows, Program
 from lts_bench.cost.steady import (
+    ROUND,
     Replica,
+    Round,
     Rules,
     batch_capacity,
     best_batch,
     excess,
     last_rung,
     memory_bytes,
+    round_at,
     round_seconds,
     ttft_terms,
 )
 
-GOODPUT, FEASIBLE, LEGAL, TTFT, TPOT, MEMORY, OVER_MEMORY, OVER_TTFT, OVER_TPOT, BATCH, ROUND = range(11)
-"""Columns of an evaluation's raw result; BATCH and ROUND are b and the round time s in seconds."""
+GOODPUT, FEASIBLE, LEGAL, TTFT, TPOT, MEMORY, OVER_MEMORY, OVER_TTFT, OVER_TPOT, BATCH, ROUND_SECONDS = range(11)
+"""Columns of an evaluation's raw result; BATCH and ROUND_SECONDS are b and s."""
 COLUMNS = 11
 ILLEGAL_SECONDS = 1e14
 OVER_ILLEGAL = 1e3
@@ -101,25 +105,39 @@ def sum_blocks(
 
 
 @compiled
-def decode_seconds(
-    counts: FloatArray, total: FloatArray, nothing: FloatArray, overhead: FloatArray, times: FloatArray, pp: float,
-    phases: int, stage: FloatArray, decode: FloatArray,
-) -> float:  # fmt: skip
-    """Fill td = max(pp · heaviest stage, ``total``) in ``decode``; the heaviest stage's prefill."""
-    heaviest_prefill = 0.0
-    for phase in range(phases):
-        decode[phase] = total[phase]
-    for row in range(counts.shape[0]):
+def heaviest_stage(
+    counts: FloatArray, nothing: FloatArray, overhead: FloatArray, times: FloatArray, phases: int, stage: FloatArray,
+    heaviest: FloatArray,
+) -> None:  # fmt: skip
+    """Fill the first ``phases`` of ``heaviest`` with the time of the heaviest stage; ``stage`` is scratch."""
+    sum_blocks(nothing, 1.0, overhead, counts[0], times, phases, heaviest)
+    for row in range(1, counts.shape[0]):
         sum_blocks(nothing, 1.0, overhead, counts[row], times, phases, stage)
-        heaviest_prefill = max(heaviest_prefill, stage[0])
         for phase in range(phases):
-            decode[phase] = max(decode[phase], pp * stage[phase])
-    return heaviest_prefill
+            heaviest[phase] = max(heaviest[phase], stage[phase])
+
+
+@compiled
+def fill_rounds(
+    total: FloatArray, heaviest: FloatArray, waits: FloatArray, shares: FloatArray, pp: float, rungs: int,
+    rounds: FloatArray,
+) -> None:  # fmt: skip
+    """Fill the rounds of the first ``rungs``: td = max(pp · heaviest stage, all stages), and the prefills.
+
+    A prefill costs what it does when one rank has a prompt, and ``shares`` of what more it does when all ranks have.
+    """
+    service, more_service = heaviest[LONE_PREFILL], heaviest[PREFILL] - heaviest[LONE_PREFILL]
+    prefill, more_prefill = total[LONE_PREFILL], total[PREFILL] - total[LONE_PREFILL]
+    for rung in range(rungs):
+        rounds[0, rung] = max(pp * heaviest[FIRST_RUNG + rung], total[FIRST_RUNG + rung])
+        rounds[1, rung] = waits[rung]
+        rounds[2, rung] = service + shares[rung] * more_service
+        rounds[3, rung] = prefill + shares[rung] * more_prefill
 
 
 @compiled
 def report_violation(
-    replica: Replica, rules: Rules, batches: FloatArray, decode: FloatArray, waits: FloatArray, stages: FloatArray,
+    replica: Replica, rules: Rules, batches: FloatArray, rounds: FloatArray, rungs: int, stages: FloatArray,
     buffers: float, out: FloatArray,
 ) -> None:  # fmt: skip
     """Fill the excess over each limit at the rung with the least sum, TTFT taken at s = td; ties: the smallest rung.
@@ -128,10 +146,10 @@ def report_violation(
     TTFT without the queue rise with the batch, so the search ends where they alone reach the least sum.
     """
     best = np.inf
-    for rung in range(min(last_rung(replica, rules, batches, decode) + 2, len(decode))):
-        td, wait = decode[rung], waits[rung]
-        base, c, queue = ttft_terms(replica, rules, wait)
-        ttft, tpot = base + c * td + queue / td, td + wait * replica.heaviest_prefill
+    for rung in range(min(last_rung(replica, rules, batches, rounds, rungs) + 2, rungs)):
+        at = round_at(rounds, rung)
+        base, c, queue = ttft_terms(replica, rules, at)
+        ttft, tpot = base + c * at.decode + queue / at.decode, at.decode + at.waits * at.service
         memory = memory_bytes(stages, batches[rung] * replica.pp) + buffers
         over_memory, over_tpot = excess(memory, rules.memory_limit), excess(tpot, rules.tpot_limit)
         over_ttft = excess(ttft, rules.ttft_limit)
@@ -139,34 +157,32 @@ def report_violation(
             best = over_memory + over_ttft + over_tpot
             out[OVER_MEMORY], out[OVER_TTFT], out[OVER_TPOT] = over_memory, over_ttft, over_tpot
             out[TTFT], out[TPOT], out[MEMORY] = ttft, tpot, memory
-            out[BATCH], out[ROUND] = batches[rung], td
-        least_ttft = base + rules.quantile / replica.pp * td
+            out[BATCH], out[ROUND_SECONDS] = batches[rung], at.decode
+        least_ttft = base + rules.quantile / replica.pp * at.decode
         if over_memory + over_tpot + excess(least_ttft, rules.ttft_limit) >= best:
             break
 
 
 @compiled
 def report_feasible(
-    replica: Replica, rules: Rules, found: tuple[float, float, float, float], stages: FloatArray,
-    buffers: float, out: FloatArray,
-) -> None:  # fmt: skip
-    """Fill TTFT, TPOT and memory of the best point (rate, b, td, w)."""
-    _, batch, td, wait = found
-    base, c, queue = ttft_terms(replica, rules, wait)
-    s = round_seconds(td, base, c, queue, rules.ttft_limit)
+    replica: Replica, rules: Rules, batch: float, at: Round, stages: FloatArray, buffers: float, out: FloatArray
+) -> None:
+    """Fill TTFT, TPOT and memory of the best point."""
+    base, c, queue = ttft_terms(replica, rules, at)
+    s = round_seconds(at.decode, base, c, queue, rules.ttft_limit)
     out[FEASIBLE] = 1.0
-    out[TTFT], out[TPOT] = base + c * s + queue / s, s + wait * replica.heaviest_prefill
+    out[TTFT], out[TPOT] = base + c * s + queue / s, s + at.waits * at.service
     out[MEMORY] = memory_bytes(stages, batch * replica.pp) + buffers
-    out[BATCH], out[ROUND] = batch, s
+    out[BATCH], out[ROUND_SECONDS] = batch, s
 
 
 @compiled
-def phases_needed(batches: FloatArray, capacity: float) -> int:
-    """The prefill, every rung within the capacity and the one above, two rungs at least."""
+def rungs_needed(batches: FloatArray, capacity: float) -> int:
+    """Every rung within the capacity and the one above, two at least."""
     rungs = 1
     while rungs < len(batches) and batches[rungs - 1] <= capacity:
         rungs += 1
-    return 1 + max(rungs, min(2, len(batches)))
+    return max(rungs, min(2, len(batches)))
 
 
 @compiled
@@ -176,7 +192,7 @@ def evaluate_all(program: Program, vectors: IntArray, order: IntArray, out: Floa
     most_phases, blocks = edges.times.shape[1], program.stage_rows.shape[1]
     times, memory = np.empty((blocks, most_phases)), np.empty((blocks, 3))
     total, stage, slowest = np.empty(most_phases), np.empty(most_phases), np.empty(most_phases)
-    nothing = np.zeros(most_phases)
+    nothing, rounds = np.zeros(most_phases), np.empty((ROUND, len(batches)))
     stages = np.empty((program.stage_count.max(), 3))
     positions, rows = np.zeros(vectors.shape[1], np.int64), np.empty(len(edges.block), np.int64)
     for index in order:
@@ -195,26 +211,24 @@ def evaluate_all(program: Program, vectors: IntArray, order: IntArray, out: Floa
         if program.stored[positions[-2]] == program.stored[positions[-1]]:
             held = program.stage_memory[first : first + count]
         buffers = program.fixed_bytes + gather_memory(operators, degrees, positions, memory, held, mine)
-        capacity = batch_capacity(mine, pp, rules.memory_limit - buffers)
-        phases = phases_needed(batches, capacity)
+        replica = Replica(batch_capacity(mine, pp, rules.memory_limit - buffers), pp, dp)
+        rungs = rungs_needed(batches, replica.capacity)
+        phases = FIRST_RUNG + rungs
         gather_times(edges, rows, times, phases)
         send = program.send_base[degrees] + positions[program.send_decision]
         totals = program.totals[program.total_row[degrees]]
         sum_blocks(edges.times[send], pp, program.overhead, totals, times, phases, total)
-        heaviest_prefill = total[0]
-        decode = total
+        heaviest = total
         if pp > 1:
-            decode = slowest
-            heaviest_prefill = decode_seconds(
-                counts, total, nothing, program.overhead, times, pp, phases, stage, decode
-            )
-        replica = Replica(heaviest_prefill, total[0], capacity, pp, dp)
-        decode, waits = decode[1:phases], program.waits[program.wait_row[degrees]]
-        found = best_batch(replica, rules, batches, decode, waits)
+            heaviest = slowest
+            heaviest_stage(counts, nothing, program.overhead, times, phases, stage, heaviest)
+        wait_row = program.wait_row[degrees]
+        fill_rounds(total, heaviest, program.waits[wait_row], program.shares[wait_row], pp, rungs, rounds)
+        found, batch, at = best_batch(replica, rules, batches, rounds, rungs)
         result[:] = 0.0
         result[LEGAL] = 1.0
-        if found[0] > 0.0:
-            result[GOODPUT] = program.replicas[degrees] * dp * found[0] / program.npus
-            report_feasible(replica, rules, found, mine, buffers, result)
+        if found > 0.0:
+            result[GOODPUT] = program.replicas[degrees] * dp * found / program.npus
+            report_feasible(replica, rules, batch, at, mine, buffers, result)
         else:
-            report_violation(replica, rules, batches, decode, waits, mine, buffers, result)
+            report_violation(replica, rules, batches, rounds, rungs, mine, buffers, result)

@@ -18,7 +18,7 @@ from lts_bench.cost.collectives import Collective, regimes, seconds
 from lts_bench.cost.groups import Group, place_group
 from lts_bench.cost.kernels import compute_type, distinct_experts, expert_seconds
 from lts_bench.cost.nodes import ACTIVATION_BYTES, BUFFER, WEIGHTS, Setting, local_features, mean_weight_bytes
-from lts_bench.cost.phases import PREFILL
+from lts_bench.cost.phases import FIRST_RUNG, LONE_PREFILL
 from lts_bench.space.operators import MATMUL
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.cluster import Cluster
@@ -80,6 +80,7 @@ class ExpertCosts:
         self.over_etp = np.array([regimes(cluster, key.etp_group) for key in keys])
         self.over_dp = np.array([regimes(cluster, key.dp_group) for key in keys])
         self.tokens = setting.phases.tokens[None] * self.dp
+        self.tokens[:, LONE_PREFILL] = setting.phases.workload.isl
 
     def take(self, rows: NDArray[np.int64]) -> ExpertCosts:
         """The same prices for a selection of the keys, repeats allowed."""
@@ -101,7 +102,7 @@ class ExpertCosts:
         m = self.crossed[:, 0]
         once = (m - 1) * (1 - (1 - 1 / m) ** self.ffn.mean_top_k)
         sent = np.where(m > 1, once / np.maximum((m - 1) / m, 1e-9), self.ffn.mean_top_k)
-        copies[:, PREFILL] = np.minimum(sent, self.ffn.mean_top_k)
+        copies[:, :FIRST_RUNG] = np.minimum(sent, self.ffn.mean_top_k)[:, None]
         return seconds(self.over_ep, Collective.ALL_TO_ALL, local * copies * token_bytes)
 
     def routed_in(self, hidden: int) -> dict[bool, FloatArray]:

@@ -30,17 +30,29 @@ def _mean_rounds(mean: float, dp: int) -> float:
     return float(np.exp(log_probability) @ np.ceil(count / dp))
 
 
-def wait_rows(setting: Setting, degrees: Sequence[Degrees]) -> tuple[NDArray[np.int64], FloatArray]:
-    """(row of each degrees, (rows, rungs) prompts waited for): a = b·pp/osl, w in lockstep without coordination."""
+def prefill_shares(prompts: FloatArray, waits: FloatArray, dp: int) -> FloatArray:
+    """How full the prefills waited for are: 0 where one rank has a prompt each time, 1 where all have.
+
+    A round of K prompts holds ⌈K/dp⌉ prefills, K/⌈K/dp⌉ prompts each: (a·dp/w − 1)/(dp − 1) of the way from 1 to dp.
+    """
+    if dp == 1:
+        return np.ones_like(prompts)
+    return np.clip((prompts * dp / waits - 1) / (dp - 1), 0.0, 1.0)
+
+
+def wait_rows(setting: Setting, degrees: Sequence[Degrees]) -> tuple[NDArray[np.int64], FloatArray, FloatArray]:
+    """(row of each degrees, prefills waited for, how full they are), the latter (rows, rungs).
+
+    a = b·pp/osl prompts arrive at a rank in a round; ranks wait for w in lockstep, for a where admission is coordinated:
+    then all ranks prefill in the same step.
+    """
     batches, osl = setting.phases.batches.astype(np.float64), setting.phases.workload.osl
-    coordinated = setting.engine.coordinated_admission
-    places: dict[tuple[int, int], int] = {}
-    rows: list[FloatArray] = []
-    for d in degrees:
-        key = (d.pp, 1 if coordinated else d.dp)
-        if key not in places:
-            places[key] = len(rows)
-            prompts = batches * d.pp / osl
-            rows.append(prompts if key[1] == 1 else lockstep_waits(prompts, d.dp))
-    order = np.array([places[d.pp, 1 if coordinated else d.dp] for d in degrees], dtype=np.int64)
-    return order, np.array(rows)
+    ranks = [1 if setting.engine.coordinated_admission else d.dp for d in degrees]
+    keys = list(dict.fromkeys(zip([d.pp for d in degrees], ranks, strict=True)))
+    waits, shares = [], []
+    for pp, dp in keys:
+        prompts = batches * pp / osl
+        waits.append(lockstep_waits(prompts, dp) if dp > 1 else prompts)
+        shares.append(prefill_shares(prompts, waits[-1], dp))
+    order = [keys.index((d.pp, dp)) for d, dp in zip(degrees, ranks, strict=True)]
+    return np.array(order, dtype=np.int64), np.array(waits), np.array(shares)

@@ -12,8 +12,8 @@ from lts_bench.specs.engine import Engine
 from lts_bench.specs.workload import Workload
 
 FloatArray = NDArray[np.float64]
-PREFILL = 0
-"""Index of the prefill phase; the decode phases follow, one a rung of the batch ladder."""
+PREFILL, LONE_PREFILL, FIRST_RUNG = range(3)
+"""Phases: every data-parallel rank prefills a prompt, one rank does and the others wait, then the rungs of the ladder."""
 
 
 def batch_ladder(largest: int) -> NDArray[np.int64]:
@@ -40,22 +40,17 @@ class Phases:
         return cls(workload, batch_ladder(engine.max_batch))
 
     def __len__(self) -> int:
-        return 1 + len(self.batches)
+        return FIRST_RUNG + len(self.batches)
 
     @cached_property
     def tokens(self) -> FloatArray:
         """(phases,) new tokens of one data-parallel rank."""
-        return np.concatenate(([float(self.workload.isl)], self.batches.astype(float)))
+        return np.concatenate(([float(self.workload.isl)] * FIRST_RUNG, self.batches.astype(float)))
 
     @cached_property
     def sequences(self) -> FloatArray:
         """(phases,) sequences of one data-parallel rank."""
-        return np.concatenate(([1.0], self.batches.astype(float)))
-
-    @cached_property
-    def is_prefill(self) -> NDArray[np.bool_]:
-        """(phases,) marks the prefill phase."""
-        return np.arange(len(self)) == PREFILL
+        return np.concatenate(([1.0] * FIRST_RUNG, self.batches.astype(float)))
 
     @property
     def mean_context(self) -> float:

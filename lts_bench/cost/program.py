@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from lts_bench.cost.lockstep import wait_rows
 from lts_bench.cost.nodes import ACTIVATION_BYTES, Setting
+from lts_bench.cost.phases import FIRST_RUNG
 from lts_bench.cost.steady import Rules
 from lts_bench.cost.tables import Tables
 from lts_bench.space.operators import LOOKUP
@@ -59,7 +60,8 @@ class Program(NamedTuple):
         stored: (positions,) how a split of embedding or head stores its matrix.
         stage_base: (degrees,) first of the degrees' ``stage_count`` rows.
         totals: (rows, blocks) counts of all stages together; ``total_row`` (degrees,) picks the row.
-        waits: (rows, rungs) prompts a rank waits for in a round; ``wait_row`` (degrees,) picks the row.
+        waits: (rows, rungs) prefills a rank waits for in a round, ``shares`` how full they are; ``wait_row`` (degrees,)
+            picks the row.
         overhead: (phases,) host seconds of a stage's step.
         fixed_bytes: bytes on every device whatever the strategy.
         npus: devices that the score divides by.
@@ -84,6 +86,7 @@ class Program(NamedTuple):
     dp: FloatArray
     wait_row: IntArray
     waits: FloatArray
+    shares: FloatArray
     batches: FloatArray
     overhead: FloatArray
     rules: Rules
@@ -136,7 +139,7 @@ def _stored() -> IntArray:
 def build_program(tables: Tables) -> Program:
     """Pack tables for the compiled loop."""
     setting, degrees = tables.setting, tables.degrees
-    wait_row, waits = wait_rows(setting, degrees)
+    wait_row, waits, shares = wait_rows(setting, degrees)
     return Program(
         sizes=_integers([len(degrees), *(len(each.choices) for each in tables.rules.operators)]),
         letters=tables.letters,
@@ -157,6 +160,7 @@ def build_program(tables: Tables) -> Program:
         dp=np.array([float(d.dp) for d in degrees]),
         wait_row=wait_row,
         waits=waits,
+        shares=shares,
         batches=setting.phases.batches.astype(np.float64),
         overhead=overhead_seconds(setting),
         rules=serving_rules(setting),
@@ -177,7 +181,7 @@ def _edge_rows(tables: Tables) -> EdgeRows:
         target=_integers([edge.target for edge in edges]),
         base=np.ascontiguousarray(np.array([edge.base for edge in edges]).T),
         targets=np.array([[edge.targets[axes] for edge in edges] for axes in (0, 1)], dtype=np.int64),
-        phases=_integers([tables.times.shape[1] if edge.decodes else 1 for edge in edges]),
+        phases=_integers([tables.times.shape[1] if edge.decodes else FIRST_RUNG for edge in edges]),
         times=np.ascontiguousarray(tables.times),
     )
 

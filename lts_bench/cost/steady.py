@@ -1,10 +1,10 @@
 """Steady serving in closed form: from step times to TTFT, TPOT, throughput and the best batch size.
 
-With w prompts a rank waits for in a round, T_p and s_p the prefill's time through all stages and in the heaviest one,
-and s ≥ td the round time after admission control, TPOT = s + w·s_p and TTFT = T + g·w·s_p²/(2s) + c·s with
-g = −ln(1 − q), T = T_p, c = q/pp. With coordinated admission c = q/pp + (dp − 1)/(2·dp·a), T = T_p + (dp − 1)·s_p/(2·dp).
-Slowing decode shortens the queue, so the operator may throttle: s is the smallest value ≥ td between the roots of
-TTFT = limit.
+In a round every sequence gets one token. A rank waits for w prefills in it, each of the heaviest stage's s̄, and T is one
+prompt through all stages; s ≥ td is the round time after admission control. TPOT = s + w·s̄ and
+TTFT = T + g·w·s̄²/(2s) + c·s with g = −ln(1 − q), c = q/pp. With coordinated admission c = q/pp + (dp − 1)/(2·dp·w) and T
+grows by (dp − 1)·s̄/(2·dp). Slowing decode shortens the queue, so the operator may throttle: s is the smallest value ≥ td
+between the roots of TTFT = limit.
 """
 
 from __future__ import annotations
@@ -38,19 +38,35 @@ class Rules(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """What a replica's operating points depend on beside batch size and decode time.
+    """What a replica's operating points depend on beside batch size and round.
 
     Attributes:
-        heaviest_prefill: s_p.
-        prefill: T_p.
         capacity: most sequences b that a rank's memory holds for a microbatch, 0 where not one whole sequence fits.
     """
 
-    heaviest_prefill: float
-    prefill: float
     capacity: float
     pp: float
     dp: float
+
+
+class Round(NamedTuple):
+    """One round of decoding at a batch size.
+
+    Attributes:
+        decode: td, one token for everybody, seconds.
+        waits: w.
+        service: s̄, seconds.
+        prefill: T, seconds.
+    """
+
+    decode: float
+    waits: float
+    service: float
+    prefill: float
+
+
+ROUND = 4
+"""Rows of an array of rounds, in the order of ``Round``, one column a rung of the batch ladder."""
 
 
 @compiled
@@ -81,13 +97,13 @@ def memory_bytes(stages: FloatArray, sequences: float) -> float:
 
 
 @compiled
-def ttft_terms(replica: Replica, rules: Rules, wait: float) -> tuple[float, float, float]:
-    """(T, c, g·w·s_p²/2): TTFT = T + c·s + queue/s."""
-    c, base = rules.quantile / replica.pp, replica.prefill
+def ttft_terms(replica: Replica, rules: Rules, at: Round) -> tuple[float, float, float]:
+    """(T, c, g·w·s̄²/2): TTFT = T + c·s + queue/s."""
+    c, base = rules.quantile / replica.pp, at.prefill
     if rules.coordinated and replica.dp > 1:
-        c += (replica.dp - 1) / (2 * replica.dp * wait)
-        base += (replica.dp - 1) * replica.heaviest_prefill / (2 * replica.dp)
-    return base, c, rules.queue_factor * wait * replica.heaviest_prefill * replica.heaviest_prefill / 2
+        c += (replica.dp - 1) / (2 * replica.dp * at.waits)
+        base += (replica.dp - 1) * at.service / (2 * replica.dp)
+    return base, c, rules.queue_factor * at.waits * at.service * at.service / 2
 
 
 @compiled
@@ -106,108 +122,110 @@ def round_seconds(td: float, base: float, c: float, queue: float, ttft_limit: fl
 
 
 @compiled
-def rate(replica: Replica, rules: Rules, batch: float, td: float, wait: float) -> float:
+def rate(replica: Replica, rules: Rules, batch: float, at: Round) -> float:
     """Tokens/s of one data-parallel rank, b·pp/TPOT; 0 where infeasible."""
-    if batch > replica.capacity or (0 < rules.tpot_limit < td + wait * replica.heaviest_prefill):
+    working = at.waits * at.service
+    if batch > replica.capacity or (0 < rules.tpot_limit < at.decode + working):
         return 0.0
-    base, c, queue = ttft_terms(replica, rules, wait)
-    s = round_seconds(td, base, c, queue, rules.ttft_limit)
-    tpot = s + wait * replica.heaviest_prefill
-    if s < 0 or (rules.tpot_limit > 0 and tpot > rules.tpot_limit):
+    base, c, queue = ttft_terms(replica, rules, at)
+    s = round_seconds(at.decode, base, c, queue, rules.ttft_limit)
+    if s < 0 or (0 < rules.tpot_limit < s + working):
         return 0.0
-    return batch * replica.pp / tpot
+    return batch * replica.pp / (s + working)
 
 
 @compiled
-def between(batch: float, low: float, high: float, at_low: float, at_high: float) -> float:
-    """Linear interpolation between two rungs."""
-    return at_low + (batch - low) / (high - low) * (at_high - at_low)
+def round_at(rounds: FloatArray, rung: int) -> Round:
+    """The round at a rung."""
+    return Round(rounds[0, rung], rounds[1, rung], rounds[2, rung], rounds[3, rung])
 
 
 @compiled
-def climb(
-    replica: Replica, rules: Rules, low: float, high: float, td: tuple[float, float], waits: tuple[float, float]
+def round_between(low: Round, high: Round, share: float) -> Round:
+    """Linear interpolation between two rungs, ``share`` of the way."""
+    return Round(
+        low.decode + share * (high.decode - low.decode),
+        low.waits + share * (high.waits - low.waits),
+        low.service + share * (high.service - low.service),
+        low.prefill + share * (high.prefill - low.prefill),
+    )
+
+
+@compiled
+def rate_between(
+    replica: Replica, rules: Rules, batch: float, low_batch: float, high_batch: float, low: Round, high: Round
 ) -> float:
-    """The integer strictly between rungs ``low`` and ``high`` at which the rate stops rising: bisection on its slope.
+    """The rate at a batch size between two rungs."""
+    at = round_between(low, high, (batch - low_batch) / (high_batch - low_batch))
+    return rate(replica, rules, batch, at)
 
-    Args:
-        td: decode time at the two rungs.
-        waits: prompts waited for at the two rungs.
-    """
-    first, last = low + 1, high - 1
+
+@compiled
+def climb(replica: Replica, rules: Rules, low_batch: float, high_batch: float, low: Round, high: Round) -> float:
+    """The integer strictly between two rungs at which the rate stops rising: bisection on its slope."""
+    first, last = low_batch + 1, high_batch - 1
     while first < last:
         here = floor((first + last) / 2)
-        after = here + 1
-        rate_here = rate(
-            replica, rules, here, between(here, low, high, td[0], td[1]), between(here, low, high, waits[0], waits[1])
-        )
-        rate_after = rate(
-            replica, rules, after, between(after, low, high, td[0], td[1]), between(after, low, high, waits[0], waits[1])
-        )
+        rate_here = rate_between(replica, rules, here, low_batch, high_batch, low, high)
+        rate_after = rate_between(replica, rules, here + 1, low_batch, high_batch, low, high)
         if rate_after > rate_here:
-            first = after
+            first = here + 1
         else:
             last = here
     return first
 
 
 @compiled
-def last_rung(replica: Replica, rules: Rules, batches: FloatArray, decode: FloatArray) -> int:
+def last_rung(replica: Replica, rules: Rules, batches: FloatArray, rounds: FloatArray, rungs: int) -> int:
     """The last rung within memory and, decoding alone, within the TPOT limit; -1 for none."""
     rung = 0
     limit = rules.tpot_limit if rules.tpot_limit > 0 else inf
-    while rung < len(decode) and batches[rung] <= replica.capacity and decode[rung] <= limit:
+    while rung < rungs and batches[rung] <= replica.capacity and rounds[0, rung] <= limit:
         rung += 1
     return rung - 1
 
 
 @compiled
-def rises(
-    replica: Replica, rules: Rules, batches: FloatArray, decode: FloatArray, waits: FloatArray, rung: int
-) -> bool:
-    """Whether one sequence more than a rung's batch raises the rate."""
-    if rung + 1 >= len(decode):
-        return False
-    low, high = batches[rung], batches[rung + 1]
-    td = between(low + 1, low, high, decode[rung], decode[rung + 1])
-    wait = between(low + 1, low, high, waits[rung], waits[rung + 1])
-    return rate(replica, rules, low + 1, td, wait) > rate(replica, rules, low, decode[rung], waits[rung])
+def best_rung(replica: Replica, rules: Rules, batches: FloatArray, rounds: FloatArray, rungs: int) -> tuple[float, int]:
+    """(rate, rung) of the best rung; ties go to the smallest, a rate of 0 means that none is feasible."""
+    best, at = 0.0, 0
+    for rung in range(last_rung(replica, rules, batches, rounds, rungs), -1, -1):
+        unthrottled = rounds[0, rung] + rounds[1, rung] * rounds[2, rung]
+        if batches[rung] * replica.pp >= best * unthrottled:
+            found = rate(replica, rules, batches[rung], round_at(rounds, rung))
+            if found > 0 and found >= best:
+                best, at = found, rung
+    return best, at
 
 
 @compiled
 def best_batch(
-    replica: Replica, rules: Rules, batches: FloatArray, decode: FloatArray, waits: FloatArray
-) -> tuple[float, float, float, float]:
-    """(rate, b, td, w) of the best point: the best rung, refined between its neighbours; ties: the smallest b.
-
-    A rate of 0 means that no rung is feasible.
+    replica: Replica, rules: Rules, batches: FloatArray, rounds: FloatArray, rungs: int
+) -> tuple[float, float, Round]:
+    """(rate, b, round) of the best point: the best rung, refined towards the better neighbour; ties: the smallest b.
 
     Args:
-        batches: (rungs,) the ladder.
-        decode: (rungs,) td.
-        waits: (rungs,) w.
+        batches: the ladder.
+        rounds: (ROUND, …) the first ``rungs`` columns are filled.
     """
-    best, at = 0.0, 0
-    for rung in range(last_rung(replica, rules, batches, decode), -1, -1):
-        unthrottled = decode[rung] + waits[rung] * replica.heaviest_prefill
-        if batches[rung] * replica.pp >= best * unthrottled:
-            found = rate(replica, rules, batches[rung], decode[rung], waits[rung])
-            if found > 0 and found >= best:
-                best, at = found, rung
-    batch, td, wait = batches[at], decode[at], waits[at]
+    best, rung = best_rung(replica, rules, batches, rounds, rungs)
+    batch, at = batches[rung], round_at(rounds, rung)
     if best <= 0.0:
-        return 0.0, batch, td, wait
-    rung = at if rises(replica, rules, batches, decode, waits, at) else at - 1
-    if rung < 0 or rung + 1 >= len(decode) or batches[rung + 1] <= batches[rung] + 1:
-        return best, batch, td, wait
-    low, high = batches[rung], batches[rung + 1]
-    inside = climb(replica, rules, low, high, (decode[rung], decode[rung + 1]), (waits[rung], waits[rung + 1]))
-    its_td = between(inside, low, high, decode[rung], decode[rung + 1])
-    its_wait = between(inside, low, high, waits[rung], waits[rung + 1])
-    found = rate(replica, rules, inside, its_td, its_wait)
+        return 0.0, batch, at
+    rises = False
+    if rung + 1 < rungs:
+        above = round_at(rounds, rung + 1)
+        rises = rate_between(replica, rules, batch + 1, batch, batches[rung + 1], at, above) > best
+    low = rung if rises else rung - 1
+    if low < 0 or low + 1 >= rungs or batches[low + 1] <= batches[low] + 1:
+        return best, batch, at
+    below, above = round_at(rounds, low), round_at(rounds, low + 1)
+    inside = climb(replica, rules, batches[low], batches[low + 1], below, above)
+    its = round_between(below, above, (inside - batches[low]) / (batches[low + 1] - batches[low]))
+    found = rate(replica, rules, inside, its)
     if found > best or (found == best and inside < batch):
-        return found, inside, its_td, its_wait
-    return best, batch, td, wait
+        return found, inside, its
+    return best, batch, at
 
 
 @compiled

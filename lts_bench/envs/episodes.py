@@ -22,6 +22,7 @@ class Episodes:
     Attributes:
         inputs: length of ``obs``.
         choices: length of ``mask``, the size of the largest decision.
+        widest_operator: the size of the largest decision but the degrees.
         observation_space: of one episode.
         action_space: of one episode: the index of a choice.
         answers: ANSWER rows of the strategies scored last, where an episode has ended.
@@ -35,6 +36,7 @@ class Episodes:
         self._operator_masks: dict[int, np.ndarray] = {}
         self.inputs = self._features.shape[1] + 2 * self.length
         self.choices = int(self.sizes.max())
+        self.widest_operator = int(self.sizes[1:].max(initial=0))
         self.action_space = spaces.Discrete(self.choices)
         self.observation_space: spaces.Space[Any] = spaces.Dict(
             {
@@ -81,17 +83,27 @@ class Episodes:
     def masks(self) -> np.ndarray:
         """Return the legal choices of every episode's next decision as int8 (n, largest size); all where it is over."""
         masks = np.zeros((self.count, self.choices), dtype=np.int8)
-        for row, (position, degrees) in enumerate(zip(self.positions, self.vectors[:, 0], strict=True)):
-            if 0 < position < self.length and degrees < self.sizes[0]:
-                legal = self._mask_of(int(degrees))[position - 1]
-                masks[row, : len(legal)] = legal
-            else:
-                masks[row, : self.sizes[position % self.length]] = 1
+        masks[:, : self.widest_operator] = self.operator_masks()
+        at_degrees = self.positions % self.length == 0
+        masks[at_degrees] = np.arange(self.choices) < self.sizes[0]
         return masks
 
-    def _mask_of(self, degrees: int) -> np.ndarray:
-        """Return the masks of the operators, narrow: only the degrees have many choices."""
+    def operator_masks(self) -> np.ndarray:
+        """Return the legal choices of every episode's next operator (n, widest operator); none where none is next.
+
+        Only the degrees have many choices: this is narrow however many there are.
+        """
+        masks = np.zeros((self.count, self.widest_operator), dtype=np.bool_)
+        for row in np.flatnonzero((self.positions > 0) & (self.positions < self.length)):
+            masks[row] = self._masks_under(int(self.vectors[row, 0]))[self.positions[row] - 1]
+        return masks
+
+    def _masks_under(self, degrees: int) -> np.ndarray:
+        """Return the masks of all operators; under degrees that don't exist, all choices that do."""
         if degrees not in self._operator_masks:
-            operators = self.problem.space.mask(degrees)[1:, : max(self.sizes[1:], default=0)]
-            self._operator_masks[degrees] = operators.astype(np.int8)
+            exist = np.arange(self.widest_operator) < self.sizes[1:, np.newaxis]
+            known = 0 <= degrees < self.sizes[0]
+            self._operator_masks[degrees] = (
+                self.problem.space.mask(degrees)[1:, : self.widest_operator] if known else exist
+            )
         return self._operator_masks[degrees]
