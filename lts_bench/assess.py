@@ -84,12 +84,12 @@ def violations_of(assessment: Assessment) -> list[Violation]:
 def _memory_violation(assessment: Assessment) -> Violation:
     memory, limit = assessment.memory, assessment.memory["limit"]
     needed = float(assessment.raw[evaluator.MEMORY])
-    message = f"a device needs {needed / 1e9:.2f} GB and has {limit / 1e9:.2f} GB: weights {memory['weights'] / 1e9:.2f} GB"
+    message = f"a device needs {needed / 1e9:.2f} GB and has {limit / 1e9:.2f} GB"
+    message += f": weights {memory['weights'] / 1e9:.2f} GB"
     if memory["weights"] < limit:
-        message += (
-            f", one sequence of {assessment.setting.phases.full_context:,.0f} tokens {memory['kv_per_sequence'] / 1e9:.2f} GB;"
-            f" at most {memory['longest_sequence_tokens']:,.0f} tokens fit beside the weights"
-        )
+        tokens, whole = assessment.setting.phases.full_context, memory["kv_per_sequence"] / 1e9
+        message += f", one sequence of {tokens:,.0f} tokens {whole:.2f} GB"
+        message += f"; at most {memory['longest_sequence_tokens']:,.0f} tokens fit beside the weights"
     return Violation(Failure.MEMORY, f"bytes of a device <= {limit:.0f}", "memory_bytes", needed, (limit,), message)
 
 
@@ -170,5 +170,3 @@ def _times(assessment: Assessment, batch: float) -> tuple[list[dict[str, Any]], 
     )
     tables = Tables(at_batch, [assessment.strategy.degrees], assessment.strategy.stages)
     return time_rows(tables, assessment.strategy)
-
-

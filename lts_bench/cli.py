@@ -198,9 +198,7 @@ def check(
     from lts_bench.specs.workload import parse_workload
 
     served = None if workload is None else parse_workload(workload)
-    document = check_document(
-        load_model(model), load_cluster(cluster), read_strategy(strategy), served, str(strategy)
-    )
+    document = check_document(load_model(model), load_cluster(cluster), read_strategy(strategy), served, str(strategy))
     (print_json if as_json else print_check)(document)
     raise typer.Exit(0 if document["legal"] else 1)
 

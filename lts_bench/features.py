@@ -5,7 +5,9 @@ from __future__ import annotations
 from lts_bench.space.placement import domain_size
 from lts_bench.specs.cluster import Cluster
 from lts_bench.specs.engine import Engine
-from lts_bench.specs.model import DTYPE_BYTES, Model, MoeFfn
+from lts_bench.specs.formats import DTYPE_BYTES
+from lts_bench.specs.layers import MoeFfn
+from lts_bench.specs.model import Model
 from lts_bench.specs.workload import Workload
 
 

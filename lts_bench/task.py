@@ -96,7 +96,9 @@ class Task:
         given = np.asarray(vectors)
         if given.ndim != 2 or given.shape[1] != len(self.space.names) or given.dtype.kind not in "iu":
             shape = f"(n, {len(self.space.names)}) integers"
-            raise InputError("wrong array of vectors", field="vectors", value=(given.shape, str(given.dtype)), legal=[shape])
+            raise InputError(
+                "wrong array of vectors", field="vectors", value=(given.shape, str(given.dtype)), legal=[shape]
+            )
         return self.cost.evaluate(given.astype(np.int64, copy=False))
 
 

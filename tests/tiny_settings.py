@@ -16,7 +16,8 @@ from lts_bench.space.operators import operators
 from lts_bench.space.strategy import Degrees, Strategy, complete_sharding, even_stages
 from lts_bench.specs.cluster import Cluster, load_cluster
 from lts_bench.specs.engine import load_engine
-from lts_bench.specs.model import Attention, DenseFfn, LatentAttention, Layer, Model, MoeFfn
+from lts_bench.specs.layers import Attention, DenseFfn, LatentAttention, Layer, MoeFfn
+from lts_bench.specs.model import Model
 from lts_bench.specs.workload import Workload, parse_workload
 
 WORKLOAD = "isl=256,osl=128,ttft_ms=500,tpot_ms=40"

@@ -19,7 +19,8 @@ from lts_bench.cost.kernels import (
 )
 from lts_bench.cost.nodes import ACTIVATION_BYTES, KV_FULL, KV_MEAN, View
 from lts_bench.cost.phases import FIRST_RUNG
-from lts_bench.specs.model import DTYPE_BYTES, Attention, LatentAttention, Layer, LinearMixer
+from lts_bench.specs.formats import DTYPE_BYTES
+from lts_bench.specs.layers import Attention, LatentAttention, Layer, LinearMixer
 
 FloatArray = NDArray[np.float64]
 

@@ -28,7 +28,7 @@ def time_rows(tables: Tables, strategy: Strategy) -> tuple[list[Row], list[Row]]
     """
     operators: list[Row] = []
     collectives: list[Row] = []
-    prices = tables.prices[0]
+    prices = next(tables.pricing.meshes())[0]
     for block, count in zip(tables.blocks, tables.stages.totals[0].tolist(), strict=True):
         for edge in block.edges:
             where = {"layer": block.name, "count": count}
@@ -41,7 +41,7 @@ def time_rows(tables: Tables, strategy: Strategy) -> tuple[list[Row], list[Row]]
 
 
 def _ends(tables: Tables, block: Block, edge: Edge) -> tuple[Operator, Operator]:
-    return tables.operator(block, edge.source), tables.operator(block, edge.target, target=True)
+    return tables.pricing.operator(block, edge.source), tables.pricing.operator(block, edge.target, target=True)
 
 
 def _position(prices: MeshPrices, operator: Operator, strategy: Strategy) -> int:
@@ -66,7 +66,7 @@ def _routed_row(tables: Tables, block: Block, edge: Edge, strategy: Strategy) ->
     """Exchange and products of routed experts, their collectives included; ``combine`` holds the residual's norm."""
     source, target = _ends(tables, block, edge)
     table = tables.edge_of(block, edge)
-    prices = tables.prices[0]
+    prices = next(tables.pricing.meshes())[0]
     ends = [
         _position(prices, end, strategy) if end.axes == 2 else end.index(strategy.sharding[end.key])
         for end in (source, target)

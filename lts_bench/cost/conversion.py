@@ -113,7 +113,9 @@ def conversion_seconds(mesh: Mesh, tensor: Activation) -> FloatArray:
 def conversion_moves(mesh: Mesh, tensor: Activation, source: int, target: int, phase: int) -> list[tuple[Move, float]]:
     """The moves of the cheapest conversion on a mesh of one key, with the time of each."""
     graph = _graph(mesh.axes)
-    times = [float(np.broadcast_to(time, (1, len(tensor.tokens)))[0, phase]) for time in _move_seconds(mesh, tensor, graph)]
+    times = [
+        float(np.broadcast_to(time, (1, len(tensor.tokens)))[0, phase]) for time in _move_seconds(mesh, tensor, graph)
+    ]
     ends = np.full(len(graph.layouts), np.inf)
     ends[graph.canonical[target]] = 0.0
     for _ in graph.layouts:

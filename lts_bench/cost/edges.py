@@ -222,5 +222,3 @@ def combine_seconds(prices: MeshPrices, costs: ExpertCosts, mesh_rows: IntArray,
         for row, letter in enumerate(LETTERS):
             time[:, row, column] = np.minimum(conversion[sliced, end][mesh_rows] + routed[letter], everywhere)
     return time
-
-

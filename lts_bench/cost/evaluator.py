@@ -45,9 +45,14 @@ def find_positions(
 
 @compiled
 def gather_memory(
-    operators: OperatorRows, degrees: int, positions: IntArray, blocks: FloatArray, counts: FloatArray, stages: FloatArray
+    operators: OperatorRows,
+    degrees: int,
+    positions: IntArray,
+    blocks: FloatArray,
+    counts: FloatArray,
+    stages: FloatArray,
 ) -> float:
-    """Fill (distinct stages, 3) bytes of weights and of one sequence's KV from their block counts; the largest buffer."""
+    """Fill (distinct stages, 3) bytes of weights and one sequence's KV from the block counts; the largest buffer."""
     blocks[:] = 0.0
     buffers = 0.0
     for operator in range(len(operators.block)):

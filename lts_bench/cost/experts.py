@@ -22,7 +22,8 @@ from lts_bench.cost.phases import FIRST_RUNG, LONE_PREFILL
 from lts_bench.space.operators import MATMUL
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.cluster import Cluster
-from lts_bench.specs.model import DTYPE_BYTES, MoeFfn
+from lts_bench.specs.formats import DTYPE_BYTES
+from lts_bench.specs.layers import MoeFfn
 
 FloatArray = NDArray[np.float64]
 US = 1e-6

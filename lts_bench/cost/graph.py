@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
-from lts_bench.specs.model import Attention, DenseFfn, LatentAttention, Layer, LinearMixer, Matrix, Model, MoeFfn
+from lts_bench.specs.layers import Attention, DenseFfn, LatentAttention, Layer, LinearMixer, Matrix, MoeFfn
+from lts_bench.specs.model import Model
 
 When = Literal["always", "prefill", "decode"]
 Role = Literal["plain", "dispatch", "experts", "combine"]
@@ -152,7 +154,7 @@ def model_blocks(model: Model) -> tuple[Block, ...]:
     """Blocks of a model: its distinct layers, transitions between kinds, embedding, head."""
     layers = tuple(dict.fromkeys(model.layers))
     kinds = [model.kind_of(layer) for layer in model.layers]
-    changes = tuple(dict.fromkeys(pair for pair in zip(kinds, kinds[1:], strict=False) if pair[0] != pair[1]))
+    changes = tuple(dict.fromkeys(pair for pair in pairwise(kinds) if pair[0] != pair[1]))
     residual = (Edge("stream", "stream", model.hidden, charged="none"),)
     return (
         *(layer_block(model, layer) for layer in layers),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lts_bench.specs.chip import Chip, Gemm
-from lts_bench.specs.model import DTYPE_BYTES, WeightFormat
+from lts_bench.specs.formats import DTYPE_BYTES, WeightFormat
 
 FloatArray = NDArray[np.float64]
 US, NS = 1e-6, 1e-9

@@ -43,8 +43,8 @@ def prefill_shares(prompts: FloatArray, waits: FloatArray, dp: int) -> FloatArra
 def wait_rows(setting: Setting, degrees: Sequence[Degrees]) -> tuple[NDArray[np.int64], FloatArray, FloatArray]:
     """(row of each degrees, prefills waited for, how full they are), the latter (rows, rungs).
 
-    a = b·pp/osl prompts arrive at a rank in a round; ranks wait for w in lockstep, for a where admission is coordinated:
-    then all ranks prefill in the same step.
+    a = b·pp/osl prompts arrive at a rank in a round; ranks wait for w in lockstep, for a where admission is
+    coordinated: then all ranks prefill in the same step.
     """
     batches, osl = setting.phases.batches.astype(np.float64), setting.phases.workload.osl
     ranks = [1 if setting.engine.coordinated_admission else d.dp for d in degrees]

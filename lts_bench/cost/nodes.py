@@ -14,7 +14,9 @@ from lts_bench.cost.mesh import Mesh
 from lts_bench.cost.phases import Phases
 from lts_bench.specs.cluster import Cluster
 from lts_bench.specs.engine import Engine
-from lts_bench.specs.model import DTYPE_BYTES, Attention, DenseFfn, Layer, Matrix, Model, WeightFormat
+from lts_bench.specs.formats import DTYPE_BYTES, WeightFormat
+from lts_bench.specs.layers import Attention, DenseFfn, Layer, Matrix
+from lts_bench.specs.model import Model
 
 FloatArray = NDArray[np.float64]
 ACTIVATION_BYTES = DTYPE_BYTES["bf16"]
@@ -150,9 +152,7 @@ def stream_node(view: View, layer: Layer, branches: int) -> tuple[FloatArray, Fl
     setting = view.setting
     model, engine = setting.model, setting.engine
     local = view.tokens * (model.hidden / view.split("N"))[:, :, None] * ACTIVATION_BYTES
-    launches = engine.small_kernels_per_layer + (
-        engine.small_kernels_per_moe_layer if layer.ffn_name == "moe" else 0
-    )
+    launches = engine.small_kernels_per_layer + (engine.small_kernels_per_moe_layer if layer.ffn_name == "moe" else 0)
     time = streaming_seconds(setting.cluster.chip, 3 * local)
     time = time + launches / branches * setting.cluster.chip.kernels.small_kernel_us * 1e-6
     time = time + view.collective(Collective.ALL_REDUCE, 4.0 * view.tokens, "N")

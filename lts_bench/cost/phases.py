@@ -13,7 +13,7 @@ from lts_bench.specs.workload import Workload
 
 FloatArray = NDArray[np.float64]
 PREFILL, LONE_PREFILL, FIRST_RUNG = range(3)
-"""Phases: every data-parallel rank prefills a prompt, one rank does and the others wait, then the rungs of the ladder."""
+"""Phases: all data-parallel ranks prefill a prompt each, one does and the others wait, then the rungs of the ladder."""
 
 
 def batch_ladder(largest: int) -> NDArray[np.int64]:

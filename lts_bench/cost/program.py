@@ -143,7 +143,7 @@ def build_program(tables: Tables) -> Program:
     return Program(
         sizes=_integers([len(degrees), *(len(each.choices) for each in tables.rules.operators)]),
         letters=tables.letters,
-        two_axes=tables.two_axes,
+        two_axes=tables.pricing.two_axes,
         edges=_edge_rows(tables),
         operators=_operator_rows(tables),
         send_decision=tables.send_decision,

@@ -130,9 +130,7 @@ def _binary(operator: Operator, place: Place, layouts: Sequence[Layout]) -> Iter
         for result in results:
             yield Choice(tuple(_fitted(operator, place, result, operand) for operand in (0, 1)), result)
         for own in kept if free.pending == pending else ():
-            fitted = tuple(
-                Layout(_fitted(operator, place, free, operand).dims, own[operand]) for operand in (0, 1)
-            )
+            fitted = tuple(Layout(_fitted(operator, place, free, operand).dims, own[operand]) for operand in (0, 1))
             yield Choice(fitted, Layout(dims, pending))
 
 
@@ -176,9 +174,7 @@ def _contraction(operator: Operator, place: Place, layouts: Sequence[Layout]) ->
     words = (left, right)
     axes = place.mesh.axes
     for assigned in product(*(_indices(axis, operator, place, layouts, words, out) for axis in axes)):
-        kept = tuple(
-            frozenset(axis for axis in layout.pending if assigned[axis] == KEEP) for layout in layouts
-        )
+        kept = tuple(frozenset(axis for axis in layout.pending if assigned[axis] == KEEP) for layout in layouts)
         for split in _orders(assigned, words, layouts):
             operands = tuple(
                 Layout(tuple(split.get(letter, ()) for letter in word), own)
@@ -210,9 +206,7 @@ def _indices(
     return list(dict.fromkeys(found if found and not all(partial) else [*found, NONE]))
 
 
-def _orders(
-    assigned: Sequence[str], words: tuple[str, str], layouts: Sequence[Layout]
-) -> Iterator[dict[str, Axes]]:
+def _orders(assigned: Sequence[str], words: tuple[str, str], layouts: Sequence[Layout]) -> Iterator[dict[str, Axes]]:
     """Every order of the axes that split the same index, the operands' own order first."""
     groups: dict[str, list[int]] = {}
     present = [axis for layout in layouts for axes in layout.dims for axis in axes]

@@ -1,10 +1,10 @@
 """Steady serving in closed form: from step times to TTFT, TPOT, throughput and the best batch size.
 
-In a round every sequence gets one token. A rank waits for w prefills in it, each of the heaviest stage's s̄, and T is one
-prompt through all stages; s ≥ td is the round time after admission control. TPOT = s + w·s̄ and
-TTFT = T + g·w·s̄²/(2s) + c·s with g = −ln(1 − q), c = q/pp. With coordinated admission c = q/pp + (dp − 1)/(2·dp·w) and T
-grows by (dp − 1)·s̄/(2·dp). Slowing decode shortens the queue, so the operator may throttle: s is the smallest value ≥ td
-between the roots of TTFT = limit.
+In a round every sequence gets one token. A rank waits for w prefills in it, each of the heaviest stage's s̄, and T is
+one prompt through all stages; s ≥ td is the round time after admission control. TPOT = s + w·s̄ and
+TTFT = T + g·w·s̄²/(2s) + c·s with g = −ln(1 − q), c = q/pp. With coordinated admission c = q/pp + (dp − 1)/(2·dp·w) and
+T grows by (dp − 1)·s̄/(2·dp). Slowing decode shortens the queue, so the operator may throttle: s is the smallest
+value ≥ td between the roots of TTFT = limit.
 """
 
 from __future__ import annotations
@@ -73,9 +73,8 @@ ROUND = 4
 def batch_capacity(stages: FloatArray, pp: float, room: float) -> float:
     """Largest b with weights + max(b·pp · mean KV, one whole KV) ≤ room on every stage; 0 where b = 1 does not fit.
 
-    Args:
-        stages: (distinct stages, 3) bytes: weights, KV of one sequence in the mean, KV of one whole sequence.
-        room: bytes of a device less its buffers.
+    ``stages`` are (distinct stages, 3) bytes: weights, KV of one sequence in the mean, KV of one whole sequence.
+    ``room`` is what a device has less its buffers.
     """
     most = inf
     for stage in range(stages.shape[0]):
@@ -204,9 +203,7 @@ def best_batch(
 ) -> tuple[float, float, Round]:
     """(rate, b, round) of the best point: the best rung, refined towards the better neighbour; ties: the smallest b.
 
-    Args:
-        batches: the ladder.
-        rounds: (ROUND, …) the first ``rungs`` columns are filled.
+    ``batches`` is the ladder, and the first ``rungs`` columns of (ROUND, …) ``rounds`` are filled.
     """
     best, rung = best_rung(replica, rules, batches, rounds, rungs)
     batch, at = batches[rung], round_at(rounds, rung)

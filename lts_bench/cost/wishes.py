@@ -48,7 +48,11 @@ def wishes(program: Program) -> dict[str, Split]:
 
 
 def _asked(
-    operator: Operator, program: Program, position: int, result: Mapping[int, set[int]], natural: Mapping[str, dict[int, int]]
+    operator: Operator,
+    program: Program,
+    position: int,
+    result: Mapping[int, set[int]],
+    natural: Mapping[str, dict[int, int]],
 ) -> Iterator[tuple[int, int]]:
     """(axis, dimension) that an operator wishes of an operand: what the result wants, what the other operand has."""
     for mine, dim in _dim_pairs(operator, program, position):

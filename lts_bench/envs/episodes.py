@@ -103,7 +103,6 @@ class Episodes:
         if degrees not in self._operator_masks:
             exist = np.arange(self.widest_operator) < self.sizes[1:, np.newaxis]
             known = 0 <= degrees < self.sizes[0]
-            self._operator_masks[degrees] = (
-                self.problem.space.mask(degrees)[1:, : self.widest_operator] if known else exist
-            )
+            masks = self.problem.space.mask(degrees)[1:, : self.widest_operator] if known else exist
+            self._operator_masks[degrees] = masks.copy()
         return self._operator_masks[degrees]

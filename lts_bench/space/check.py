@@ -11,7 +11,7 @@ from lts_bench.space.placement import placeable_stages
 from lts_bench.space.rules import Breach, OperatorRules, axis_sizes, divisors, experts_of, nests
 from lts_bench.space.strategy import Degrees, Draft, Strategy, complete_sharding, even_stages, parse_draft
 from lts_bench.specs.cluster import Cluster
-from lts_bench.specs.failure import Failure, Violation
+from lts_bench.specs.failure import Failure, InputError, Violation
 from lts_bench.specs.model import Model
 
 
@@ -64,13 +64,21 @@ def check_strategy(document: Any, model: Model, cluster: Cluster, source: str | 
 
 
 def _spread_attention(draft: Draft) -> tuple[tuple[int, int], int, list[Violation]]:
-    """``tp 8 with dp_attention 8`` is ``tp 1, dp 8`` on the same devices."""
+    """``tp 8 with dp_attention 8`` is ``tp 1, dp 8`` on the same devices; engines have one axis only.
+
+    Raises:
+        InputError: for a group of two axes.
+    """
+    if draft.tx > 1:
+        raise InputError("cannot stand beside a group of two axes", field="dp_attention", value=draft.dp_attention)
     tp, ranks = draft.tx * draft.ty, draft.dp_attention or 1
     if tp % ranks:
         rule = "tp % dp_attention == 0"
-        return (1, tp), draft.dp, [
-            _violation(Failure.DIVISIBILITY, rule, "dp_attention", ranks, divisors(tp), f"does not divide tp {tp}")
-        ]
+        return (
+            (1, tp),
+            draft.dp,
+            [_violation(Failure.DIVISIBILITY, rule, "dp_attention", ranks, divisors(tp), f"does not divide tp {tp}")],
+        )
     return (1, tp // ranks), draft.dp * ranks, []
 
 

@@ -20,13 +20,14 @@ MAX_IDLE_SHARE = 0.2
 def valid_degrees(model: Model, cluster: Cluster) -> tuple[Degrees, ...]:
     """All degrees of the space, sorted by (pp, dp, tp, tx, ep).
 
-    Each degree divides the cluster or a scale-up domain; replicas fill the cluster. One-axis groups are (1, tp).
+    Each degree divides the cluster or a scale-up domain, and tensor-parallel axes divide the hidden size: others split
+    nothing but tokens. Replicas fill the cluster. One-axis groups are (1, tp).
     """
     sizes = sorted({*divisors(cluster.devices), *divisors(domain_size(cluster))})
     experts = experts_of(model)
     found = [
         degrees
-        for tx, ty in _tensor_axes(sizes)
+        for tx, ty in _tensor_axes([size for size in sizes if model.hidden % size == 0])
         for dp in (sizes if experts else (1,))
         if dp * tx * ty <= cluster.devices
         for pp, replicas in _pipelines(sizes, len(model.layers), cluster, dp * tx * ty)

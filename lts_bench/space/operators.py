@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from lts_bench.specs.model import Layer, Model
+from lts_bench.specs.layers import Layer
+from lts_bench.specs.model import Model
 
 MATMUL = ("M", "K", "N", "R")
 """Tokens, contraction, output features, none."""

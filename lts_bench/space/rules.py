@@ -9,7 +9,8 @@ from math import gcd, prod
 from lts_bench.space.operators import Operator, operators
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.failure import Failure
-from lts_bench.specs.model import Attention, DenseFfn, LatentAttention, Layer, Model, MoeFfn
+from lts_bench.specs.layers import Attention, DenseFfn, LatentAttention, Layer, MoeFfn
+from lts_bench.specs.model import Model
 
 
 @dataclass(frozen=True, slots=True)

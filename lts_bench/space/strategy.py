@@ -96,7 +96,7 @@ def even_stages(layers: int, pp: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Draft:
-    """A strategy as written: well formed, not yet checked against a cluster; ``replicas``, ``ep``, ``etp`` may be open."""
+    """A strategy as written: well formed, not yet checked; ``replicas``, ``ep``, ``etp`` may be open."""
 
     replicas: int | None
     pp: int
@@ -146,7 +146,9 @@ def _rename(document: Mapping[str, Any], source: str | None) -> dict[str, Any]:
         known = ALIASES.get(name, name)
         if known not in FIELDS and known != "dp_attention":
             legal = [*FIELDS, "dp_attention", *ALIASES]
-            raise InputError(f"unknown field{did_you_mean(str(name), legal)}", source=source, field=str(name), legal=legal)
+            raise InputError(
+                f"unknown field{did_you_mean(str(name), legal)}", source=source, field=str(name), legal=legal
+            )
         if known in given and given[known] != value:
             raise InputError(f"given twice, as {known} and {name}", source=source, field=known, value=value)
         given[known] = value

@@ -13,7 +13,8 @@ from lts_bench.specs.config_patterns import read_layers
 from lts_bench.specs.failure import InputError, did_you_mean
 from lts_bench.specs.families import Family
 from lts_bench.specs.fields import Fields
-from lts_bench.specs.model import Layer, Model
+from lts_bench.specs.layers import Layer
+from lts_bench.specs.model import Model
 from lts_bench.specs.quantization import read_precision
 
 QUANTIZATION_FILE = "hf_quant_config.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lts_bench.specs.families import Family
 from lts_bench.specs.fields import Fields
-from lts_bench.specs.model import Attention, LatentAttention
+from lts_bench.specs.layers import Attention, LatentAttention
 
 WINDOWED = ("sliding_attention", "chunked_attention")
 FULL = ("full_attention", "attention")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lts_bench.specs.families import Family
 from lts_bench.specs.fields import Fields
-from lts_bench.specs.model import DenseFfn, MoeFfn
+from lts_bench.specs.layers import DenseFfn, MoeFfn
 
 PERIODS = {
     "decoder_sparse_step": -1,

@@ -6,7 +6,7 @@ from lts_bench.specs.config_attention import attention, latent_attention, linear
 from lts_bench.specs.config_experts import dense_ffn, moe_ffn, moe_layers
 from lts_bench.specs.families import Family
 from lts_bench.specs.fields import Fields
-from lts_bench.specs.model import Ffn, Layer, Mixer, MoeFfn
+from lts_bench.specs.layers import Ffn, Layer, Mixer, MoeFfn
 from lts_bench.specs.recurrent import linear_mixer
 
 

@@ -12,7 +12,7 @@ from lts_bench.specs.config_experts import dense_ffn, experts_in, moe_ffn
 from lts_bench.specs.config_layers import norm_size, usual_layers
 from lts_bench.specs.families import Family
 from lts_bench.specs.fields import Fields
-from lts_bench.specs.model import Attention, DenseFfn, Layer, MoeFfn
+from lts_bench.specs.layers import Attention, DenseFfn, Layer, MoeFfn
 from lts_bench.specs.recurrent import linear_mixer
 
 

@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from lts_bench.specs.fields import Fields
-from lts_bench.specs.model import Attention, DenseFfn, LatentAttention, Layer, LinearMixer, MoeFfn, WeightGroup
+from lts_bench.specs.formats import WeightGroup
+from lts_bench.specs.layers import Attention, DenseFfn, LatentAttention, Layer, LinearMixer, MoeFfn
 
 _EXPERT_PARENTS = ("mlp", "block_sparse_moe", "feed_forward", "mixer")
 _MODULES: dict[str, tuple[tuple[str, ...], ...]] = {

@@ -10,7 +10,9 @@ from lts_bench.specs.dtypes import base_dtype
 from lts_bench.specs.exclusions import excluded_groups
 from lts_bench.specs.failure import InputError, did_you_mean
 from lts_bench.specs.fields import Fields
-from lts_bench.specs.model import Layer, Model, Precision, WeightFormat, WeightGroup
+from lts_bench.specs.formats import Precision, WeightFormat, WeightGroup
+from lts_bench.specs.layers import Layer
+from lts_bench.specs.model import Model
 
 FORMATS = {
     "bf16": WeightFormat(),

@@ -7,7 +7,7 @@ from math import gcd
 from lts_bench.specs.dtypes import DTYPES, base_dtype
 from lts_bench.specs.families import Family
 from lts_bench.specs.fields import Fields
-from lts_bench.specs.model import LinearMixer
+from lts_bench.specs.layers import LinearMixer
 
 
 def _state_dtype(fields: Fields) -> str:

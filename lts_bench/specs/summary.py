@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lts_bench.specs.model import Model, WeightFormat
+from lts_bench.specs.formats import WeightFormat
+from lts_bench.specs.model import Model
 
 
 def _format(weight: WeightFormat) -> dict[str, Any]:

@@ -16,8 +16,8 @@ ScaleOutKind = Literal["rail", "fat_tree", "dragonfly"]
 class Regimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A collective's two regimes on p devices: it takes the lesser of their times.
 
-    Small messages: latency_us + latency_per_doubling_us·(log2 p − 1) + volume / (efficiency · rate), with the volume of a
-    one-step exchange; large ones: large_latency_us + volume / (large_efficiency · rate), with that of a ring.
+    Small messages: latency_us + latency_per_doubling_us·(log2 p − 1) + volume / (efficiency · rate); large ones:
+    large_latency_us + volume / (large_efficiency · rate). The volume is 2n(p − 1)/p of an all-reduce, else n(p − 1)/p.
     On a torus latency_us is that of a hop and large_efficiency alone counts.
     """
 

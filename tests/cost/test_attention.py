@@ -8,7 +8,9 @@ from tiny_settings import degrees, dense_model, latent_model, setting
 from lts_bench.cost.collectives import Collective, seconds
 from lts_bench.cost.nodes import KV_FULL, KV_MEAN, Setting
 from lts_bench.specs.config import load_model
-from lts_bench.specs.model import Attention, DenseFfn, Layer, LinearMixer, Model, Precision
+from lts_bench.specs.formats import Precision
+from lts_bench.specs.layers import Attention, DenseFfn, Layer, LinearMixer
+from lts_bench.specs.model import Model
 
 CORE = "attention.core"
 ISL, OSL = 256, 128

@@ -26,7 +26,8 @@ from lts_bench.space.decisions import Space
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.cluster import load_cluster
 from lts_bench.specs.config import load_model
-from lts_bench.specs.model import Attention, DenseFfn, Layer, Model
+from lts_bench.specs.layers import Attention, DenseFfn, Layer
+from lts_bench.specs.model import Model
 
 MODELS = [dense_model(), moe_model(), latent_model()]
 

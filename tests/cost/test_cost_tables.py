@@ -19,7 +19,8 @@ from lts_bench.cost.phases import PREFILL, batch_ladder
 from lts_bench.cost.tables import Tables
 from lts_bench.space.strategy import Strategy
 from lts_bench.specs.config import load_model
-from lts_bench.specs.model import Attention, DenseFfn, Layer, Model
+from lts_bench.specs.layers import Attention, DenseFfn, Layer
+from lts_bench.specs.model import Model
 from lts_bench.specs.quantization import apply_precision
 
 

@@ -11,7 +11,7 @@ from lts_bench.cost.experts import LETTERS, ExpertCosts, expert_key
 from lts_bench.cost.nodes import WEIGHTS, Setting
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.config import load_model
-from lts_bench.specs.model import MoeFfn
+from lts_bench.specs.layers import MoeFfn
 
 HIDDEN = 512
 

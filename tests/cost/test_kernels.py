@@ -17,7 +17,7 @@ from lts_bench.cost.kernels import (
     prefill_attention_seconds,
 )
 from lts_bench.specs.chip import list_chips, load_chip
-from lts_bench.specs.model import WeightFormat
+from lts_bench.specs.formats import WeightFormat
 from lts_bench.specs.quantization import FORMATS, MXFP4
 
 KERNELS = Path(__file__).parents[2].parent / "shared" / "data" / "kernels"

@@ -12,7 +12,9 @@ from lts_bench.cost.kernels import gemm_rate
 from lts_bench.cost.nodes import BUFFER, WEIGHTS, Setting, mean_weight_bytes
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.config import model_from_config
-from lts_bench.specs.model import Attention, DenseFfn, Layer, Model, MoeFfn, Precision
+from lts_bench.specs.formats import Precision
+from lts_bench.specs.layers import Attention, DenseFfn, Layer, MoeFfn
+from lts_bench.specs.model import Model
 from lts_bench.specs.quantization import FORMATS
 
 WEIGHT = 2.0

@@ -12,7 +12,8 @@ from lts_bench.space.operators import Operator
 from lts_bench.space.rules import Extent, OperatorRules, breaches, divisors, experts_of, nests
 from lts_bench.specs.config import load_model, model_from_config
 from lts_bench.specs.failure import Failure
-from lts_bench.specs.model import Model, Precision
+from lts_bench.specs.formats import Precision
+from lts_bench.specs.model import Model
 from lts_bench.specs.quantization import FORMATS
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from lts_bench.specs.config import load_model, model_from_config
 from lts_bench.specs.failure import InputError
-from lts_bench.specs.model import Attention, DenseFfn, LatentAttention, Layer, LinearMixer, Model, MoeFfn
+from lts_bench.specs.layers import Attention, DenseFfn, LatentAttention, Layer, LinearMixer, MoeFfn
+from lts_bench.specs.model import Model
 from lts_bench.specs.summary import model_summary
 
 SMALL = {

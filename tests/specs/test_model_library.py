@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lts_bench.specs.config import list_models, load_model
-from lts_bench.specs.model import Attention, DenseFfn, LatentAttention, LinearMixer, Model, MoeFfn
+from lts_bench.specs.layers import Attention, DenseFfn, LatentAttention, LinearMixer, MoeFfn
+from lts_bench.specs.model import Model
 
 MODELS = Path(__file__).parents[3] / "shared" / "data" / "models"
 pytestmark = pytest.mark.filterwarnings("error")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lts_bench.specs.config import load_model, model_from_config
 from lts_bench.specs.failure import InputError
-from lts_bench.specs.model import DTYPE_BYTES, WeightGroup
+from lts_bench.specs.formats import DTYPE_BYTES, WeightGroup
 from lts_bench.specs.quantization import FORMATS, KV_DTYPES, apply_precision
 
 CONFIG: dict[str, Any] = {

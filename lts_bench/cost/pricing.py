@@ -1,0 +1,56 @@
+"""What the rows of a list of degrees are priced with: decisions by name, and prices by tensor-parallel mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lts_bench.cost.edges import MeshPrices
+from lts_bench.cost.graph import Block
+from lts_bench.cost.mesh import Mesh, mesh_key
+from lts_bench.cost.nodes import Setting
+from lts_bench.cost.rows import distinct
+from lts_bench.space.operators import Operator
+from lts_bench.space.rules import OperatorRules
+from lts_bench.space.strategy import Degrees
+
+IntArray = NDArray[np.int64]
+
+
+class Pricing:
+    """Decisions and meshes of a list of degrees.
+
+    Attributes:
+        two_axes: (degrees,) 1 where the mesh has two axes.
+        decisions: column of every operator's decision in a vector, by key.
+    """
+
+    def __init__(self, setting: Setting, degrees: Sequence[Degrees]) -> None:
+        self.setting = setting
+        self.degrees = tuple(degrees)
+        self.rules = OperatorRules(setting.model)
+        self.decisions = {operator.key: column for column, operator in enumerate(self.rules.operators, start=1)}
+        self.two_axes = np.array([int(d.tx > 1) for d in degrees], dtype=np.int64)
+        self._meshes = [self._mesh_prices(axes) for axes in (1, 2)]
+
+    def _mesh_prices(self, axes: int) -> tuple[MeshPrices | None, IntArray]:
+        """Prices of the meshes with so many axes, and every degrees' key among them (-1 for none)."""
+        mine = np.flatnonzero(self.two_axes == axes - 1)
+        keys, rows = distinct(mesh_key(self.setting.cluster, self.degrees[index]) for index in mine)
+        place = np.full(len(self.degrees), -1, dtype=np.int64)
+        place[mine] = rows
+        if not keys:
+            return None, place
+        return MeshPrices(self.setting, Mesh(self.setting.cluster, keys, axes), self.rules), place
+
+    def meshes(self) -> Iterator[tuple[MeshPrices, IntArray]]:
+        """Prices of the meshes that the degrees have, each with (degrees,) their keys, -1 for none."""
+        for prices, place in self._meshes:
+            if prices is not None:
+                yield prices, place
+
+    def operator(self, block: Block, name: str, *, target: bool = False) -> Operator:
+        """The decision behind an operator's name in a block; ``target`` for the later kind of a transition."""
+        return self.rules.operators[self.decisions[block.key(name, target=target)] - 1]
