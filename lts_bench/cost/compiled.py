@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 
@@ -31,10 +31,10 @@ def cache_folder() -> Path:
 
 def compiled(function: Function) -> Function:
     """Compile a function with numba; division by zero gives infinity, and nothing is reordered (no fast-math)."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_folder())
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(cache_folder())
     try:
-        fast: Function = numba.njit(cache=True, error_model="numpy")(function)
+        return cast(Function, numba.njit(cache=True, error_model="numpy")(function))
     finally:
-        numba.config.CACHE_DIR = before
-    return fast
+        config.CACHE_DIR = before

@@ -76,14 +76,15 @@ def local_bytes(mesh: Mesh, layout: Layout, tensor: Activation) -> FloatArray:
 
 def _move_seconds(mesh: Mesh, tensor: Activation, graph: _Graph) -> list[FloatArray]:
     local = {layout: local_bytes(mesh, layout, tensor) for layout in graph.layouts}
-    known: dict[tuple[Collective, Axes, tuple[int, ...]], FloatArray] = {}
+    known: dict[tuple[Collective, Axes, Axes, Axes], FloatArray] = {}
     times: list[FloatArray] = []
     for _, _, move in graph.moves:
         if move.kind is None:
             times.append(np.zeros((1, 1)))
             continue
         layout = move.sized_by
-        key = (move.kind, tuple(sorted(move.axes)), (tuple(sorted(layout.dims[0])), tuple(sorted(layout.dims[1]))))  # type: ignore[assignment]
+        tokens, features = (tuple(sorted(dim)) for dim in layout.dims)
+        key = (move.kind, tuple(sorted(move.axes)), tokens, features)
         if key not in known:
             known[key] = seconds(mesh.regimes(move.axes), move.kind, local[layout])
         times.append(known[key])

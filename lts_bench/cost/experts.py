@@ -65,6 +65,10 @@ def _scattered(table: FloatArray, n: FloatArray) -> FloatArray:
     return np.minimum(*both)
 
 
+def _column(values: Sequence[int]) -> FloatArray:
+    return np.array(values, dtype=np.float64)[:, None]
+
+
 class ExpertCosts:
     """Prices of one kind of expert layer on many keys; every array begins with the keys."""
 
@@ -72,11 +76,11 @@ class ExpertCosts:
         self.setting, self.ffn, self.keys = setting, ffn, tuple(keys)
         self.weights = setting.model.precision.weights("experts")
         cluster = setting.cluster
-        column = lambda name: np.array([float(getattr(key, name)) for key in keys])[:, None]  # noqa: E731
-        self.dp, self.tp, self.ep, self.etp = (column(name) for name in ("dp", "tp", "ep", "etp"))
-        self.placed = ffn.experts + column("redundant")
+        self.dp, self.tp = _column([key.dp for key in keys]), _column([key.tp for key in keys])
+        self.ep, self.etp = _column([key.ep for key in keys]), _column([key.etp for key in keys])
+        self.placed = ffn.experts + _column([key.redundant for key in keys])
         self.slots = np.ceil(self.placed / self.ep)
-        self.crossed = np.array([float(key.ep_group.domains) for key in keys])[:, None]
+        self.crossed = _column([key.ep_group.domains for key in keys])
         self.over_ep = np.array([regimes(cluster, key.ep_group) for key in keys])
         self.over_etp = np.array([regimes(cluster, key.etp_group) for key in keys])
         self.over_dp = np.array([regimes(cluster, key.dp_group) for key in keys])

@@ -46,7 +46,7 @@ class Mesh:
         self.axes = axes
         self.keys = tuple(keys)
         self.sizes = np.array([(key.tx, key.ty)[-axes:] for key in keys], dtype=np.float64).reshape(-1, axes)
-        groups = {(0,): [key.y for key in keys]}
+        groups: dict[tuple[int, ...], list[Group]] = {(0,): [key.y for key in keys]}
         if axes == 2:
             groups = {
                 (0,): [key.x for key in keys],

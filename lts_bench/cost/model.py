@@ -68,7 +68,8 @@ class CostModel:
         blocks, stages = np.empty((program.stage_rows.shape[1], 3)), np.empty((count, 3))
         positions = np.zeros(len(vector), dtype=np.int64)
         evaluator.find_positions(vector, program.sizes, program.letters, program.two_axes, positions)
-        held = program.stage_memory[first : first + count]
+        alike = program.stored[positions[-2]] == program.stored[positions[-1]]
+        held = (program.stage_memory if alike else program.stage_rows)[first : first + count]
         buffers = evaluator.gather_memory(program.operators, degrees, positions, blocks, held, stages)
         cache = np.maximum(batch * program.pp[degrees] * stages[:, 1], stages[:, 2])
         fullest = int((stages[:, 0] + cache).argmax())

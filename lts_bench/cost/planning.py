@@ -42,16 +42,17 @@ class Plan:
     @property
     def cost(self) -> tuple[int, int, int]:
         """What is minimised."""
-        return self.flops, self.scaled_wire_bytes, len(self.steps)
+        return self.scaled_wire_bytes, len(self.steps), self.flops
 
 
 def plan(program: Program) -> Plan:
     """The cheapest plan of a program; layouts of the outputs are in ``at_hand``."""
     wished = wishes(program)
     last = _last_uses(program)
+    fixed = frozenset(program.inputs) | {each.out for each in program.operators if each.pin is not None}
     plans = [Plan(0, 0, (), tuple((name, (layout,)) for name, layout in program.layouts.items()))]
     for position, operator in enumerate(program.operators):
-        place = Place(program.mesh, program.tensors, wished[operator.out])
+        place = Place(program.mesh, program.tensors, fixed, wished[operator.out])
         live = frozenset(name for name, use in last.items() if use > position)
         plans = _pruned(new for old in plans for new in _after(old, operator, program, place, live))
     return _pruned(_ended(each, program) for each in plans)[0]
@@ -74,10 +75,8 @@ def _pruned(plans: Iterator[Plan]) -> list[Plan]:
 def _after(old: Plan, operator: Operator, program: Program, place: Place, live: frozenset[str]) -> Iterator[Plan]:
     """The plans that extend one by an operator."""
     at_hand = dict(old.at_hand)
-    found: dict[Choice, None] = {}
-    for layouts in product(*(at_hand[name] for name in operator.operands)):
-        found.update(dict.fromkeys(choices(operator, place, layouts)))
-    for choice in found:
+    layouts = [at_hand[name][0] for name in operator.operands]
+    for choice in dict.fromkeys(choices(operator, place, layouts)):
         yield _extended(old, operator, program, choice, live)
 
 

@@ -15,11 +15,13 @@ from math import prod
 
 from lts_bench.cost.layout import Axes, Layout
 from lts_bench.cost.programs import ADDITIVE, BINARY, LINEAR_UNARY, NONLINEAR_UNARY, REDUCTIONS, Operator, letters
-from lts_bench.cost.redistribution import DeviceMesh, Step, Tensor, all_reduce
+from lts_bench.cost.redistribution import DeviceMesh, Step, Tensor, all_reduce, conversion, wire_bytes
 
 Wishes = Mapping[int, frozenset[int]]
 """Axis → dimensions that later operators would like it to split."""
 KEEP, NONE = "keep", ""
+LAUNCH_BYTES = 1 << 19
+"""What a device sends while one more collective starts: some 25 µs at 20 GB/s, between nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +43,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an operator stands: the mesh, every value's tensor and what is wished of the result."""
+    """Where an operator stands: the mesh, every value's tensor, values whose layout is given, wishes for the result."""
 
     mesh: DeviceMesh
     tensors: Mapping[str, Tensor]
+    fixed: frozenset[str]
     wishes: Wishes
 
 
@@ -99,7 +102,7 @@ def _normalised(operator: Operator, place: Place, layout: Layout) -> Iterator[Ch
     axis = operator.axis % len(tensor.shape)
     statistics = ("max", "sum") if operator.kind == "softmax" else ("sum",)
     rows = (*tensor.shape[:axis], 1, *tensor.shape[axis + 1 :])
-    for each in settled(layout, place.wishes):
+    for each in _laid_out(operator, place, layout, axis):
         split = each.dims[axis]
         steps = tuple(
             all_reduce(place.mesh, Tensor(rows, tensor.element_bytes, reduce), each.with_dim(axis, ()), split)
@@ -107,6 +110,18 @@ def _normalised(operator: Operator, place: Place, layout: Layout) -> Iterator[Ch
             if place.mesh.parts(split) > 1
         )
         yield Choice((each,), each, steps=steps)
+
+
+def _laid_out(operator: Operator, place: Place, layout: Layout, axis: int) -> list[Layout]:
+    """Reduced; besides, with the axes of the normalised dimension moved where they are wished, or gathered."""
+    found = settled(layout, place.wishes)
+    for each in list(found):
+        split = each.dims[axis]
+        whole = each.with_dim(axis, ())
+        homes = {dim for other in split for dim in place.wishes.get(other, ()) if dim != axis}
+        found += [whole.with_dim(dim, whole.dims[dim] + split) for dim in sorted(homes)]
+        found += [whole] if operator.kind == "softmax" else []
+    return list(dict.fromkeys(found))
 
 
 def _reduction(operator: Operator, place: Place, layout: Layout) -> Iterator[Choice]:
@@ -148,13 +163,12 @@ def _kept_pending(
 
 
 def _common_dims(left: tuple[Axes, ...], right: tuple[Axes, ...]) -> list[tuple[Axes, ...]]:
-    merged: list[Axes] = []
-    for mine, other in zip(left, right, strict=True):
-        taken = {axis for axes in (*merged, *left, *right) for axis in axes} - set(other)
-        longer = other if other[: len(mine)] == mine else (*mine, *(axis for axis in other if axis not in taken))
-        merged.append(tuple(dict.fromkeys(longer)))
-    distinct = sum(map(len, merged)) == len({axis for axes in merged for axis in axes})
-    return list(dict.fromkeys([left, right, *([tuple(merged)] if distinct else [])]))
+    """Where slices alone make the layouts agree, the sliced one; else either operand's."""
+    axes = [axis for dim in zip(left, right, strict=True) for axis in set(dim[0]) | set(dim[1])]
+    nested = all(a == b[: len(a)] or b == a[: len(b)] for a, b in zip(left, right, strict=True))
+    if nested and len(axes) == len(set(axes)):
+        return [tuple(max(pair, key=len) for pair in zip(left, right, strict=True))]
+    return [left, right]
 
 
 def _fitted(operator: Operator, place: Place, result: Layout, operand: int) -> Layout:
@@ -193,17 +207,58 @@ def _indices(
         next((letter for letter, axes in zip(word, layout.dims, strict=True) if axis in axes), NONE)
         for word, layout in zip(words, layouts, strict=True)
     ]
-    if carried[0] and carried[0] == carried[1]:
-        return [carried[0]]
     partial = [axis in layout.pending for layout in layouts]
-    found = [letter for letter in carried if letter]
-    found += [out[dim] for dim in sorted(place.wishes.get(axis, ()))]
-    for waits, word in zip(partial, words, strict=True):
-        found += word if waits else ""
-    if sum(partial) == 1 and not any(carried):
+    wished = [out[dim] for dim in sorted(place.wishes.get(axis, ()))]
+    if _decided(operator, place, words, carried, partial, wished):
+        return [carried[0] or carried[1]]
+    found = [letter for letter in carried if letter] + wished
+    if all(carried):
+        found += _met_halfway(axis, operator, place, layouts, words, out)
+    if sum(partial) == 1:
+        found += words[partial.index(True)]
         reduce = place.tensors[operator.operands[partial.index(True)]].reduce
-        found += [KEEP] if reduce == "sum" else []
-    return list(dict.fromkeys(found if found and not all(partial) else [*found, NONE]))
+        found += [KEEP] if reduce == "sum" and not any(carried) else []
+    whole = any(carried) and (all(carried) or "".join(carried) in out)
+    return list(dict.fromkeys(found if whole else [*found, NONE]))
+
+
+def _met_halfway(
+    axis: int, operator: Operator, place: Place, layouts: Sequence[Layout], words: tuple[str, str], out: str
+) -> list[str]:
+    """Contracted indices that both operands may move an axis to, where that is well cheaper than gathering one."""
+    tensors = [place.tensors[name] for name in operator.operands]
+
+    def wire(operand: int, letter: str) -> int:
+        dims = [tuple(other for other in axes if other != axis) for axes in layouts[operand].dims]
+        if letter:
+            dims[words[operand].index(letter)] += (axis,)
+        target = Layout(tuple(dims), layouts[operand].pending)
+        return wire_bytes(place.mesh, conversion(place.mesh, tensors[operand], layouts[operand], target))
+
+    gathered = min(wire(operand, NONE) for operand in (0, 1))
+    shared = [letter for letter in words[0] if letter in words[1] and letter not in out]
+    return [letter for letter in shared if wire(0, letter) + wire(1, letter) + LAUNCH_BYTES * place.mesh.devices < gathered]
+
+
+def _decided(
+    operator: Operator,
+    place: Place,
+    words: tuple[str, str],
+    carried: Sequence[str],
+    partial: Sequence[bool],
+    wished: Sequence[str],
+) -> bool:
+    """Whether the operands leave no choice: both carry an index, or one does and the other just follows it.
+
+    A look-up follows its table; a value that is neither given nor pinned, nor wished otherwise, the other operand.
+    """
+    if all(carried):
+        return carried[0] == carried[1]
+    if not any(carried) or any(partial):
+        return False
+    other = 0 if carried[1] else 1
+    follows = operator.operands[other] not in place.fixed and carried[1 - other] in words[other]
+    return operator.kind == "embed" or (follows and not set(wished) & set(words[other]))
 
 
 def _orders(assigned: Sequence[str], words: tuple[str, str], layouts: Sequence[Layout]) -> Iterator[dict[str, Axes]]:

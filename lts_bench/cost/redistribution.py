@@ -6,7 +6,7 @@ collectives, then to the move that ``moves`` names first. Byte conventions: nccl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -89,6 +89,11 @@ class Step:
         return rounds * self.n_bytes * (self.group - 1) * (devices // self.group)
 
 
+def wire_bytes(mesh: DeviceMesh, steps: Iterable[Step]) -> int:
+    """Bytes that a device sends in all, times the devices of the mesh: a whole number."""
+    return sum(step.scaled_wire_bytes(mesh.devices) for step in steps)
+
+
 def all_reduce(mesh: DeviceMesh, tensor: Tensor, layout: Layout, axes: Axes) -> Step:
     """All-reduce of a tensor's local buffer over axes."""
     return Step(Collective.ALL_REDUCE, mesh.parts(axes), tensor.local_bytes(mesh, layout), tensor.reduce)
@@ -107,6 +112,7 @@ def conversion(mesh: DeviceMesh, tensor: Tensor, source: Layout, target: Layout)
     queue: list[tuple[int, int, int, Layout, tuple[Step, ...]]] = [(0, 0, 0, source, ())]
     known: set[Layout] = set()
     pushed = 0
+    useful = tuple(sorted(source.sharded | source.pending | target.sharded))
     while queue:
         wire, count, _, layout, steps = heappop(queue)
         if layout == target:
@@ -114,7 +120,7 @@ def conversion(mesh: DeviceMesh, tensor: Tensor, source: Layout, target: Layout)
         if layout in known:
             continue
         known.add(layout)
-        for move in _moves(mesh, layout):
+        for move in _moves(mesh, layout, useful):
             step = _step(mesh, tensor, move)
             if move.target not in known and target.pending <= move.target.pending:
                 pushed += 1
@@ -124,15 +130,16 @@ def conversion(mesh: DeviceMesh, tensor: Tensor, source: Layout, target: Layout)
     raise AssertionError("every layout leads to every other one")
 
 
-def _moves(mesh: DeviceMesh, layout: Layout) -> Iterator[Move]:
-    yield from (move for move in moves(layout, mesh.axes) if move.kind is not Collective.SEND)
-    yield from _permutes(mesh, layout)
+def _moves(mesh: DeviceMesh, layout: Layout, axes: Axes) -> Iterator[Move]:
+    """Moves that split by no other axes: compilers do not spread a reduction over devices that stand idle."""
+    yield from (move for move in moves(layout, axes) if move.kind is not Collective.SEND)
+    yield from _permutes(mesh, layout, axes)
 
 
-def _permutes(mesh: DeviceMesh, layout: Layout) -> Iterator[Move]:
+def _permutes(mesh: DeviceMesh, layout: Layout, axes: Axes) -> Iterator[Move]:
     """Every device fetches its new shard from one device, where that holds the whole of it."""
-    have = [mesh.parts(axes) for axes in layout.dims]
-    for dims in _all_dims(len(layout.dims), mesh.axes):
+    have = [mesh.parts(split) for split in layout.dims]
+    for dims in _all_dims(len(layout.dims), axes):
         finer = all(mesh.parts(new) % old == 0 for new, old in zip(dims, have, strict=True))
         target = Layout(dims, layout.pending)
         if finer and dims != layout.dims and not target.sharded & layout.pending:
@@ -145,7 +152,7 @@ def _all_dims(rank: int, axes: Axes) -> tuple[tuple[Axes, ...], ...]:
     """Every way of splitting ``rank`` dimensions by axes."""
     found: list[tuple[Axes, ...]] = []
     for places in product(range(rank + 1), repeat=len(axes)):
-        members = [[axis for axis in axes if places[axis] == dim] for dim in range(rank)]
+        members = [[axis for axis, place in zip(axes, places, strict=True) if place == dim] for dim in range(rank)]
         found.extend(product(*(permutations(each) for each in members)))
     return tuple(found)
 

@@ -47,6 +47,7 @@ class RowStore:
         """All rows in one array; the store is empty afterwards."""
         joined = np.concatenate(self._parts)
         self._parts.clear()
+        self._filled = 0
         return joined
 
 

@@ -17,6 +17,7 @@ from lts_bench.space.strategy import Degrees
 from lts_bench.specs.cluster import Cluster
 
 FloatArray = NDArray[np.float64]
+Crossings = tuple[int, int, int]
 
 
 def heaviest_stages(counts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -29,7 +30,7 @@ def heaviest_stages(counts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     ]
 
 
-def crossings(cluster: Cluster, degrees: Degrees) -> tuple[int, int, int]:
+def crossings(cluster: Cluster, degrees: Degrees) -> Crossings:
     """(boundaries inside a domain, boundaries between domains, devices of a step inside) of the worst pipeline.
 
     Devices of neighbouring stages are a stage apart, which matters on a torus alone.
@@ -44,14 +45,14 @@ def crossings(cluster: Cluster, degrees: Degrees) -> tuple[int, int, int]:
     return boundaries - between, between, step
 
 
-def send_seconds(prices: MeshPrices, stream: Operator, pairs: Sequence[object]) -> FloatArray:
+def send_seconds(prices: MeshPrices, stream: Operator, pairs: Sequence[tuple[int, Crossings]]) -> FloatArray:
     """(pairs, stream choices, phases) time of all boundaries; a pair is (mesh row, crossings)."""
     tensor = prices.activation(prices.setting.model.hidden)
     local = np.stack(
         [local_bytes(prices.mesh, canonical_layout(choice), tensor) for choice in prices.view(stream).choices], axis=1
     )
-    rows = np.array([row for row, _ in pairs])  # type: ignore[misc]
-    sends = np.array([_send(prices.setting.cluster, *count) for _, count in pairs])  # type: ignore[misc]
+    rows = np.array([row for row, _ in pairs])
+    sends = np.array([_send(prices.setting.cluster, *count) for _, count in pairs])
     time: FloatArray = sends[:, 0, None, None] + sends[:, 1, None, None] * local[rows]
     return time
 

@@ -201,27 +201,26 @@ def best_rung(replica: Replica, rules: Rules, batches: FloatArray, rounds: Float
 def best_batch(
     replica: Replica, rules: Rules, batches: FloatArray, rounds: FloatArray, rungs: int
 ) -> tuple[float, float, Round]:
-    """(rate, b, round) of the best point: the best rung, refined towards the better neighbour; ties: the smallest b.
+    """(rate, b, round) of the best point: the best rung, refined towards both neighbours; ties: the smallest b.
 
     ``batches`` is the ladder, and the first ``rungs`` columns of (ROUND, …) ``rounds`` are filled.
     """
-    best, rung = best_rung(replica, rules, batches, rounds, rungs)
-    batch, at = batches[rung], round_at(rounds, rung)
+    its_rate, rung = best_rung(replica, rules, batches, rounds, rungs)
+    best, batch, at = its_rate, batches[rung], round_at(rounds, rung)
     if best <= 0.0:
         return 0.0, batch, at
-    rises = False
-    if rung + 1 < rungs:
-        above = round_at(rounds, rung + 1)
-        rises = rate_between(replica, rules, batch + 1, batch, batches[rung + 1], at, above) > best
-    low = rung if rises else rung - 1
-    if low < 0 or low + 1 >= rungs or batches[low + 1] <= batches[low] + 1:
-        return best, batch, at
-    below, above = round_at(rounds, low), round_at(rounds, low + 1)
-    inside = climb(replica, rules, batches[low], batches[low + 1], below, above)
-    its = round_between(below, above, (inside - batches[low]) / (batches[low + 1] - batches[low]))
-    found = rate(replica, rules, inside, its)
-    if found > best or (found == best and inside < batch):
-        return found, inside, its
+    for low in range(max(rung - 1, 0), min(rung + 1, rungs - 1)):
+        below, above = round_at(rounds, low), round_at(rounds, low + 1)
+        beside = batches[rung] + (1 if low == rung else -1)
+        if not batches[low] < beside < batches[low + 1]:
+            continue
+        if rate_between(replica, rules, beside, batches[low], batches[low + 1], below, above) < its_rate:
+            continue
+        inside = climb(replica, rules, batches[low], batches[low + 1], below, above)
+        its = round_between(below, above, (inside - batches[low]) / (batches[low + 1] - batches[low]))
+        found = rate(replica, rules, inside, its)
+        if found > best or (found == best and inside < batch):
+            best, batch, at = found, inside, its
     return best, batch, at
 
 

@@ -55,14 +55,24 @@ def _asked(
     natural: Mapping[str, dict[int, int]],
 ) -> Iterator[tuple[int, int]]:
     """(axis, dimension) that an operator wishes of an operand: what the result wants, what the other operand has."""
+    agreed = _agreed(operator, program, natural)
     for mine, dim in _dim_pairs(operator, program, position):
-        yield from ((axis, mine) for axis, dims in result.items() if dim in dims)
+        yield from ((axis, mine) for axis, dims in result.items() if dim in dims and axis not in agreed)
     if len(operator.operands) == 2:
         other = 1 - position
         pairs = {theirs: mine for mine, theirs in _shared_dims(operator, program, position)}
         for axis, dim in natural[operator.operands[other]].items():
             if dim in pairs:
                 yield axis, pairs[dim]
+
+
+def _agreed(operator: Operator, program: Program, natural: Mapping[str, dict[int, int]]) -> set[int]:
+    """Axes that both operands of a contraction split the same index by."""
+    if operator.kind != "einsum":
+        return set()
+    left, right = (natural[name] for name in operator.operands)
+    shared = set(_shared_dims(operator, program, 0))
+    return {axis for axis, dim in left.items() if axis in right and (dim, right[axis]) in shared}
 
 
 def _dim_pairs(operator: Operator, program: Program, position: int) -> Iterator[tuple[int, int]]:

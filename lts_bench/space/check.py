@@ -36,15 +36,14 @@ def check_strategy(document: Any, model: Model, cluster: Cluster, source: str | 
         InputError: where the document is no strategy at all; a strategy that breaks rules is returned with them.
     """
     draft = parse_draft(document, model, source)
-    tp, dp = (draft.tx, draft.ty), draft.dp
+    tp, dp, sharding = (draft.tx, draft.ty), draft.dp, draft.sharding
     found: list[Violation] = []
-    if draft.dp_attention is not None:
-        tp, dp, wrong = _spread_attention(draft)
-        found += wrong
-    sharding = draft.sharding
     if tp[1] == 1 < tp[0]:
         tp = (1, tp[0])
         sharding = {key: choice[::-1] for key, choice in sharding.items()}
+    if draft.dp_attention is not None:
+        tp, dp, wrong = _spread_attention(tp, dp, draft.dp_attention, source)
+        found += wrong
     ep, etp = _expert_degrees(draft, dp * tp[0] * tp[1])
     replicas = draft.replicas or max(placeable_stages(cluster, dp * tp[0] * tp[1]) // draft.pp, 1)
     degrees = Degrees(replicas, draft.pp, dp, *tp, ep, etp)
@@ -63,23 +62,22 @@ def check_strategy(document: Any, model: Model, cluster: Cluster, source: str | 
     return Checked(strategy, tuple(found), idle_warning(cluster, degrees))
 
 
-def _spread_attention(draft: Draft) -> tuple[tuple[int, int], int, list[Violation]]:
+def _spread_attention(
+    axes: tuple[int, int], dp: int, ranks: int, source: str | None
+) -> tuple[tuple[int, int], int, list[Violation]]:
     """``tp 8 with dp_attention 8`` is ``tp 1, dp 8`` on the same devices; engines have one axis only.
 
     Raises:
         InputError: for a group of two axes.
     """
-    if draft.tx > 1:
-        raise InputError("cannot stand beside a group of two axes", field="dp_attention", value=draft.dp_attention)
-    tp, ranks = draft.tx * draft.ty, draft.dp_attention or 1
+    tx, tp = axes
+    if tx > 1:
+        message = "cannot stand beside a group of two axes"
+        raise InputError(message, source=source, field="dp_attention", value=ranks)
     if tp % ranks:
-        rule = "tp % dp_attention == 0"
-        return (
-            (1, tp),
-            draft.dp,
-            [_violation(Failure.DIVISIBILITY, rule, "dp_attention", ranks, divisors(tp), f"does not divide tp {tp}")],
-        )
-    return (1, tp // ranks), draft.dp * ranks, []
+        rule, why = "tp % dp_attention == 0", f"does not divide tp {tp}"
+        return axes, dp, [_violation(Failure.DIVISIBILITY, rule, "dp_attention", ranks, divisors(tp), why)]
+    return (1, tp // ranks), dp * ranks, []
 
 
 def _expert_degrees(draft: Draft, stage: int) -> tuple[int, int]:

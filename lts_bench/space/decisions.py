@@ -90,8 +90,7 @@ class Space:
 
     def in_range(self, vectors: IntArray) -> BoolArray:
         """(n,) whether every entry is an index of its decision."""
-        inside: BoolArray = ((vectors >= 0) & (vectors < self.sizes)).all(axis=1)
-        return inside
+        return np.asarray(((vectors >= 0) & (vectors < self.sizes)).all(axis=1), dtype=np.bool_)
 
     def canonical(self, vectors: ArrayLike) -> IntArray:
         """The same strategies with the letters of axes of size 1 written R; entries must be in range."""

@@ -7,6 +7,7 @@ from tiny_settings import degrees, dense_model, latent_model, setting
 
 from lts_bench.cost.collectives import Collective, seconds
 from lts_bench.cost.nodes import KV_FULL, KV_MEAN, Setting
+from lts_bench.cost.phases import FIRST_RUNG, PREFILL
 from lts_bench.specs.config import load_model
 from lts_bench.specs.formats import Precision
 from lts_bench.specs.layers import Attention, DenseFfn, Layer, LinearMixer
@@ -56,7 +57,7 @@ def test_windows_and_full_pages() -> None:
             total = 0.0
             for block in priced.layers:
                 count = sum(layer == block.layer for layer in model.layers)
-                operator = priced.tables.operator(block, CORE)
+                operator = priced.tables.pricing.operator(block, CORE)
                 total += count * priced.prices.node(block, operator)[1][0, 3, KV_MEAN]
             assert batch * total / 2**30 == pytest.approx(expected, abs=2e-3)
 
@@ -66,14 +67,14 @@ def test_decode_reads_the_cache_once() -> None:
     time, _ = Priced(place, degrees()).node(CORE, "R")
     b = place.phases.batches
     expected = 9e-6 + b * 4048 * 2 * 4 * 64 * 2 / (0.91 * 3350e9)
-    assert time[1:] == pytest.approx(expected)
+    assert time[FIRST_RUNG:] == pytest.approx(expected)
 
 
 def test_prefill_is_causal() -> None:
     # 2·b·h·s²·d flops of 8 heads of 64.
     place = setting(dense_model(), workload="isl=8192,osl=96")
     time, _ = Priced(place, degrees()).node(CORE, "R")
-    assert time[0] == pytest.approx(13e-6 + 2 * 8 * 8192**2 * 64 / (0.57 * 989e12))
+    assert time[PREFILL] == pytest.approx(13e-6 + 2 * 8 * 8192**2 * 64 / (0.57 * 989e12))
 
 
 def test_absorbed_decode_works_on_latents() -> None:
@@ -84,20 +85,20 @@ def test_absorbed_decode_works_on_latents() -> None:
     b, length = place.phases.batches, 100_001
     reading = b * length * 40 * 2 / (0.9 * 3350e9)
     multiplying = 2 * b * length * 8 * (2 * 32 + 8) / (0.55 * 989e12)
-    assert time[1:] == pytest.approx(14e-6 + np.maximum(reading, multiplying))
+    assert time[FIRST_RUNG:] == pytest.approx(14e-6 + np.maximum(reading, multiplying))
     # Prefill expands: (16 + 8) for keys and 16 for values, half of the square.
-    assert time[0] == pytest.approx(13e-6 + 2 * 8 * 100_000**2 / 2 * (24 + 16) / (0.57 * 989e12))
+    assert time[PREFILL] == pytest.approx(13e-6 + 2 * 8 * 100_000**2 / 2 * (24 + 16) / (0.57 * 989e12))
 
 
 def test_splits_of_the_core() -> None:
     place = setting(dense_model(kv_heads=8), workload="isl=8192,osl=1024")
     priced = Priced(place, degrees(tp=8))
     whole, heads, batch, sequence = (priced.node(CORE, name)[0] for name in ("R", "heads", "batch", "kv_sequence"))
-    assert (heads <= whole).all() and (sequence[0] < whole[0])
+    assert (heads <= whole).all() and (sequence[PREFILL] < whole[PREFILL])
     last = -1
     assert heads[last] - 9e-6 == pytest.approx((whole[last] - 9e-6) / 8)
     assert batch[last] == pytest.approx(heads[last])
-    assert batch[1] == whole[1]  # a single sequence cannot be split
+    assert batch[FIRST_RUNG] == whole[FIRST_RUNG]  # a single sequence cannot be split
 
 
 def test_split_prompts_gather_keys_and_values_and_hand_them_over() -> None:
@@ -108,8 +109,8 @@ def test_split_prompts_gather_keys_and_values_and_hand_them_over() -> None:
     gather = seconds(regimes, Collective.ALL_GATHER, kv)[0, 0]
     handed = seconds(regimes, Collective.ALL_TO_ALL, kv / 8)[0, 0]
     kernel = 13e-6 + 2 * 8 * 8192**2 * 64 / 8 / (0.57 * 989e12)
-    assert priced.node(CORE, "kv_sequence")[0][0] == pytest.approx(kernel + gather)
-    assert priced.node(CORE, "batch")[0][0] == pytest.approx(kernel + gather + handed)
+    assert priced.node(CORE, "kv_sequence")[0][PREFILL] == pytest.approx(kernel + gather)
+    assert priced.node(CORE, "batch")[0][PREFILL] == pytest.approx(kernel + gather + handed)
 
 
 def test_heads_and_tokens_on_two_axes_gather_their_heads_alone() -> None:
@@ -119,7 +120,7 @@ def test_heads_and_tokens_on_two_axes_gather_their_heads_alone() -> None:
     kv = np.array([[65536 * 2 * 4 * 64 * 2.0]])
     kernel = 13e-6 + 2 * 8 * 65536**2 * 64 / 8 / (0.57 * 989e12)
     gather = seconds(regimes, Collective.ALL_GATHER, kv / 4)[0, 0]
-    assert priced.node(CORE, "heads,kv_sequence")[0][0] == pytest.approx(kernel + gather)
+    assert priced.node(CORE, "heads,kv_sequence")[0][PREFILL] == pytest.approx(kernel + gather)
 
 
 def test_partial_softmax_carries_two_statistics_a_head() -> None:
@@ -128,7 +129,7 @@ def test_partial_softmax_carries_two_statistics_a_head() -> None:
     b = place.phases.batches
     reading = b * 8704 / 8 * 2 * 4 * 64 * 2 / (0.91 * 3350e9)
     reduce = seconds(priced.prices.mesh.regimes((0,)), Collective.ALL_REDUCE, (b * 8 * 2 * 4.0)[None])[0]
-    assert priced.node(CORE, "kv_sequence")[0][1:] == pytest.approx(9e-6 + reading + reduce)
+    assert priced.node(CORE, "kv_sequence")[0][FIRST_RUNG:] == pytest.approx(9e-6 + reading + reduce)
 
 
 def test_a_recurrence_holds_its_state_whatever_the_length() -> None:

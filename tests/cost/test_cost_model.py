@@ -21,7 +21,9 @@ from tiny_settings import (
 )
 
 from lts_bench.answer import ANSWER, ILLEGAL_VIOLATION
+from lts_bench.cost import evaluator
 from lts_bench.cost.model import SORTED_FROM, CostModel
+from lts_bench.cost.phases import PREFILL
 from lts_bench.space.decisions import Space
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.cluster import load_cluster
@@ -123,6 +125,16 @@ def test_tied_embeddings_count_once_on_one_stage_and_twice_on_two() -> None:
     )
 
 
+@pytest.mark.parametrize(("embed", "head"), [("hidden", "hidden"), ("R", "hidden"), ("M", "R")])
+def test_memory_parts_add_up_to_the_memory(embed: str, head: str) -> None:
+    model, d = dense_model(tied=True, vocab=100_000), degrees(tp=4)
+    cost = cost_model(setting(model), d)
+    chosen = vector(model, cost, strategy(model, d, embed=embed, head=head))
+    (raw,) = cost.raw(chosen)
+    parts = cost.memory_parts(chosen[0], raw[evaluator.BATCH])
+    assert parts["weights"] + parts["kv"] + parts["buffers"] == pytest.approx(raw[evaluator.MEMORY], rel=1e-12)
+
+
 def test_llama_405b_on_sixteen_devices() -> None:
     # 811.7 GB of weights: 50.73 GB a device with tp 8 and pp 2.
     model = load_model("llama-3.1-405b")
@@ -150,7 +162,7 @@ def test_slow_links_reverse_the_order_of_tp_and_replicas() -> None:
     many, tensor, pipeline = (strategy(model, d) for d in listed)
     scores = [cost.evaluate(vector(model, cost, each))["goodput_per_npu"][0] for each in (many, tensor)]
     assert scores[0] > scores[1] > 0
-    assert Slow(cost, pipeline).t_p >= Slow(cost, many).t_p
+    assert Slow(cost, pipeline).prefill[PREFILL] >= Slow(cost, many).prefill[PREFILL]
 
 
 def test_a_looser_limit_never_hurts() -> None:

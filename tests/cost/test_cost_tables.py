@@ -15,7 +15,7 @@ from tiny_settings import (
 
 from lts_bench.cost.graph import block_counts
 from lts_bench.cost.nodes import KV_MEAN, WEIGHTS
-from lts_bench.cost.phases import PREFILL, batch_ladder
+from lts_bench.cost.phases import FIRST_RUNG, LONE_PREFILL, PREFILL, batch_ladder
 from lts_bench.cost.tables import Tables
 from lts_bench.space.strategy import Strategy
 from lts_bench.specs.config import load_model
@@ -26,7 +26,7 @@ from lts_bench.specs.quantization import apply_precision
 
 def position(tables: Tables, decision: int, chosen: Strategy) -> int:
     operator = tables.rules.operators[decision - 1]
-    axes = 1 if operator.axes == 1 else tables.two_axes[tables.degrees.index(chosen.degrees)] + 1
+    axes = 1 if operator.axes == 1 else tables.pricing.two_axes[tables.degrees.index(chosen.degrees)] + 1
     choice = chosen.sharding[operator.key][-axes:]
     index = 0
     for letter in choice:
@@ -39,7 +39,7 @@ def block_seconds(tables: Tables, chosen: Strategy) -> np.ndarray:
     index = tables.degrees.index(chosen.degrees)
     time = np.zeros((len(tables.blocks), tables.times.shape[1]))
     for edge in tables.edges:
-        targets = edge.targets[tables.two_axes[index]]
+        targets = edge.targets[tables.pricing.two_axes[index]]
         row = edge.base[index] + position(tables, edge.source, chosen) * targets
         time[edge.block] += tables.times[row + position(tables, edge.target, chosen)]
     return time
@@ -55,7 +55,7 @@ def block_bytes(tables: Tables, chosen: Strategy) -> np.ndarray:
 
 
 def rung(tables: Tables, batch: int) -> int:
-    return 1 + tables.setting.phases.batches.tolist().index(batch)
+    return FIRST_RUNG + tables.setting.phases.batches.tolist().index(batch)
 
 
 @pytest.mark.parametrize("model", [dense_model(), moe_model(), latent_model()], ids=lambda model: model.name)
@@ -64,7 +64,29 @@ def test_time_rises_with_the_batch_and_is_finite(model: Model, cluster: str) -> 
     space, cost = space_of(setting(model, cluster))
     legal = cost.tables.times[cost.tables.times[:, PREFILL] < 1e14]
     assert len(space.degrees) and (legal >= 0).all() and (legal < 1e3).all()
-    assert (np.diff(legal[:, 1:], axis=1) >= -1e-15).all()
+    assert (np.diff(legal[:, FIRST_RUNG:], axis=1) >= -1e-15).all()
+
+
+@pytest.mark.parametrize("model", [dense_model(), moe_model(), latent_model()], ids=lambda model: model.name)
+@pytest.mark.parametrize("cluster", ["h100x16", "tpu-v5p-4x4x4"])
+def test_the_prompt_of_one_rank_takes_no_longer_than_those_of_all(model: Model, cluster: str) -> None:
+    _, cost = space_of(setting(model, cluster))
+    lone, every = cost.tables.times[:, LONE_PREFILL], cost.tables.times[:, PREFILL]
+    assert (lone <= every * (1 + 1e-12)).all()
+    assert (lone < every).any() == model.is_moe
+
+
+def test_a_lone_prompt_is_cheaper_for_the_experts_only() -> None:
+    model = moe_model()
+    for d in (degrees(tp=8), degrees(dp=8, ep=8), degrees(dp=4, tp=2, ep=2)):
+        tables = cost_model(setting(model), d).tables
+        for block in tables.blocks:
+            for edge in block.edges:
+                first = tables.times[tables.edge_of(block, edge).base[0]]
+                if edge.role == "plain" or d.dp == 1:
+                    assert first[LONE_PREFILL] == first[PREFILL], edge
+                elif edge.role == "experts":
+                    assert first[LONE_PREFILL] < first[PREFILL]
 
 
 LETTERS_OF_DP = {
@@ -170,7 +192,7 @@ def test_more_tensor_parallelism_is_not_always_faster() -> None:
     model = load_model("llama-3.1-8b")
     listed = [degrees(tp=tp) for tp in (1, 2, 4, 8, 16, 32)]
     cost = cost_model(setting(model, "h100x32"), *listed)
-    step = [(cost.tables.stages.totals[0] @ block_seconds(cost.tables, strategy(model, d)))[1] for d in listed]
+    step = [(cost.tables.stages.totals[0] @ block_seconds(cost.tables, strategy(model, d)))[FIRST_RUNG] for d in listed]
     assert step[3] < step[0]  # within a node it pays
     assert step[4] > step[3] and step[5] > step[4]  # across nodes it does not
 

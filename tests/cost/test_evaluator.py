@@ -13,6 +13,7 @@ from lts_bench.cost import evaluator
 from lts_bench.cost.graph import block_counts
 from lts_bench.cost.lockstep import lockstep_waits
 from lts_bench.cost.model import CostModel
+from lts_bench.cost.phases import FIRST_RUNG, LONE_PREFILL, PREFILL
 from lts_bench.space.strategy import Strategy
 from lts_bench.specs.model import Model
 
@@ -32,8 +33,10 @@ class Slow:
         stages = counts @ block_seconds(tables, self.chosen) + overhead
         send_row = tables.send_base[tables.degrees.index(self.d)] + position(tables, tables.send_decision, self.chosen)
         through = stages.sum(axis=0) + tables.times[send_row]
-        self.s_p, self.t_p = float(stages[:, 0].max()), float(through[0])
-        self.decode = np.maximum(self.d.pp * stages.max(axis=0), through)[1:]
+        self.service, self.prefill = stages.max(axis=0)[:FIRST_RUNG], through[:FIRST_RUNG]
+        decode = np.maximum(self.d.pp * stages.max(axis=0), through)[FIRST_RUNG:]
+        self.batches = self.phases.batches.astype(float)
+        self.rounds = np.stack([decode, *self._prefills()])
         self._memory(counts)
 
     def _memory(self, counts: np.ndarray) -> None:
@@ -52,33 +55,43 @@ class Slow:
         kv = np.maximum(b * self.d.pp * self.stages[:, 1], self.stages[:, 2])
         return float((self.stages[:, 0] + kv).max()) + self.buffers
 
-    def waits(self, b: np.ndarray) -> np.ndarray:
-        prompts = b * self.d.pp / self.phases.workload.osl
-        return prompts if self.engine.coordinated_admission else lockstep_waits(prompts, self.d.dp)
+    def _prefills(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(w, s̄, T) at every rung: the time of a prefill is linear in the prompts in it, from one to dp."""
+        prompts = self.batches * self.d.pp / self.phases.workload.osl
+        waits = prompts if self.engine.coordinated_admission else lockstep_waits(prompts, self.d.dp)
+        times = self.service, self.prefill
+        if self.d.dp == 1:
+            assert all(each[PREFILL] == each[LONE_PREFILL] for each in times)
+            return waits, *(np.full_like(waits, each[PREFILL]) for each in times)
+        held = prompts * self.d.dp / waits
+        return waits, *(np.interp(held, [1, self.d.dp], [each[LONE_PREFILL], each[PREFILL]]) for each in times)
+
+    def round_at(self, b: float) -> tuple[float, ...]:
+        """(td, w, s̄, T), interpolated."""
+        return tuple(float(np.interp(b, self.batches, row)) for row in self.rounds)
 
     def goodput(self) -> tuple[float, int]:
         """(tokens/s per NPU, b) of the best integer batch."""
-        place, rungs = self.cost.setting, self.phases.batches.astype(float)
-        slo, waits = self.phases.workload.slo, self.waits(self.phases.batches.astype(float))
+        place, slo = self.cost.setting, self.phases.workload.slo
         limit = place.engine.memory_fraction * place.cluster.chip.hbm_bytes_usable
         best, at = 0.0, 0
-        for b in range(1, int(rungs[-1]) + 1):
-            td, w = float(np.interp(b, rungs, self.decode)), float(np.interp(b, rungs, waits))
-            s = self.throttle(td, w, (slo.ttft_ms or 1e12) / 1e3, slo.percentile / 100)
-            tpot = s + w * self.s_p
+        for b in range(1, int(self.batches[-1]) + 1):
+            _, w, s_p, _ = self.round_at(b)
+            tpot = self.throttle(b, (slo.ttft_ms or 1e12) / 1e3, slo.percentile / 100) + w * s_p
             if self.bytes_at(b) <= limit and tpot <= (slo.tpot_ms or 1e12) / 1e3:
                 found = self.d.replicas * self.d.dp * self.d.pp * b / tpot / place.cluster.devices
                 if found > best * (1 + 1e-12):
                     best, at = found, b
         return best, at
 
-    def throttle(self, td: float, w: float, ttft: float, q: float) -> float:
+    def throttle(self, b: float, ttft: float, q: float) -> float:
         """The smallest s ≥ td with TTFT(s) ≤ ttft, from the roots of a quadratic; infinity for none."""
-        c, room = q / self.d.pp, ttft - self.t_p
+        td, w, s_p, t_p = self.round_at(b)
+        c, room = q / self.d.pp, ttft - t_p
         if self.engine.coordinated_admission and self.d.dp > 1:
             c += (self.d.dp - 1) / (2 * self.d.dp * w)
-            room -= (self.d.dp - 1) * self.s_p / (2 * self.d.dp)
-        queue = -np.log(1 - q) * w * self.s_p**2 / 2
+            room -= (self.d.dp - 1) * s_p / (2 * self.d.dp)
+        queue = -np.log(1 - q) * w * s_p**2 / 2
         roots = np.roots([c, -room, queue])
         if room <= 0 or np.iscomplex(roots).any() or td > roots.real.max():
             return float("inf")
@@ -111,7 +124,10 @@ def test_against_the_slow_evaluation(model: Model, cluster: str, workload: str, 
         assert row[evaluator.GOODPUT] == pytest.approx(expected, rel=2e-3 if changes else 1e-9), (row, batch)
         assert (row[evaluator.FEASIBLE] > 0) == (expected > 0)
         if expected:
-            assert row[evaluator.MEMORY] == pytest.approx(slow.bytes_at(row[evaluator.BATCH]))
+            b, slo = row[evaluator.BATCH], place.phases.workload.slo
+            assert row[evaluator.MEMORY] == pytest.approx(slow.bytes_at(b))
+            s = slow.throttle(b, (slo.ttft_ms or 1e12) / 1e3, slo.percentile / 100)
+            assert row[evaluator.ROUND_SECONDS] == pytest.approx(s)
     assert raw[:, evaluator.FEASIBLE].sum() > 0
 
 
@@ -123,13 +139,29 @@ def test_violations_are_those_of_the_least_sum() -> None:
     for vector, row in zip(vectors, cost.raw(vectors), strict=True):
         assert not row[evaluator.FEASIBLE]
         slow = Slow(cost, space.decode(vector))
-        rungs = place.phases.batches.astype(float)
         best = np.inf
-        for b, td, w in zip(rungs, slow.decode, slow.waits(rungs), strict=True):
-            c = 0.9 / slow.d.pp
-            ttft = slow.t_p + c * td + -np.log(0.1) * w * slow.s_p**2 / 2 / td
-            over = [slow.bytes_at(b) / limit, ttft / 4e-3, (td + w * slow.s_p) / 2.2e-3]
+        for b in slow.batches:
+            td, w, s_p, t_p = slow.round_at(b)
+            ttft = t_p + 0.9 / slow.d.pp * td + -np.log(0.1) * w * s_p**2 / 2 / td
+            over = [slow.bytes_at(b) / limit, ttft / 4e-3, (td + w * s_p) / 2.2e-3]
             best = min(best, sum(max(0.0, x - 1) for x in over))
         found = row[evaluator.OVER_MEMORY : evaluator.OVER_TPOT + 1]
         assert found.sum() == pytest.approx(best, rel=1e-9)
         assert (found >= 0).all() and found.any()
+
+
+def test_rounds_by_hand() -> None:
+    # Phases: a prefill of all ranks, of one rank, two rungs. Two stages in flight: td = max(2 · heaviest, all).
+    total, heaviest = np.array([0.9, 0.5, 0.08, 0.12]), np.array([0.6, 0.3, 0.05, 0.05])
+    rounds = np.full((4, 3), np.nan)
+    evaluator.fill_rounds(total, heaviest, np.array([0.1, 0.2]), np.array([0.0, 0.25]), 2.0, 2, rounds)
+    assert rounds[:, 0] == pytest.approx([0.1, 0.1, 0.3, 0.5])
+    assert rounds[:, 1] == pytest.approx([0.12, 0.2, 0.3 + 0.3 / 4, 0.5 + 0.4 / 4])
+    assert np.isnan(rounds[:, 2]).all()
+
+
+def test_rungs_up_to_the_one_above_the_capacity() -> None:
+    batches = np.array([1.0, 2, 4, 8])
+    needed = [evaluator.rungs_needed(batches, capacity) for capacity in (0.0, 1.0, 2.0, 3.0, 4.0, 7.0, 8.0, np.inf)]
+    assert needed == [2, 2, 3, 3, 4, 4, 4, 4]
+    assert evaluator.rungs_needed(batches[:1], 0.0) == 1

@@ -9,6 +9,7 @@ from tiny_settings import cost_model, degrees, moe_model, setting, strategy, vec
 from lts_bench.cost.collectives import Collective, seconds
 from lts_bench.cost.experts import LETTERS, ExpertCosts, expert_key
 from lts_bench.cost.nodes import WEIGHTS, Setting
+from lts_bench.cost.phases import FIRST_RUNG, LONE_PREFILL, PREFILL
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.config import load_model
 from lts_bench.specs.layers import MoeFfn
@@ -55,11 +56,30 @@ def test_a_device_alone_exchanges_nothing() -> None:
     assert not any(each.any() for each in alone.everywhere(HIDDEN))
 
 
+def test_a_lone_prompt_gives_the_experts_its_own_tokens() -> None:
+    # isl = 256 over 8 ranks: as many tokens as 32 sequences a rank, and prompts of all ranks as many as 256.
+    place = setting(moe_model())
+    spread = costs(place, degrees(dp=8, ep=2))
+    rung = {batch: FIRST_RUNG + place.phases.batches.tolist().index(batch) for batch in (32, 256)}
+    for time in (spread.products(HIDDEN), *spread.everywhere(HIDDEN)):
+        assert time[..., LONE_PREFILL] == pytest.approx(time[..., rung[32]])
+        assert time[..., PREFILL] == pytest.approx(time[..., rung[256]])
+        assert (time[..., LONE_PREFILL] < time[..., PREFILL]).all()
+
+
+def test_the_rank_of_a_lone_prompt_sends_as_much_as_any() -> None:
+    place = setting(moe_model())
+    spread, one = costs(place, degrees(dp=8, ep=8)), costs(place, degrees(tp=8, ep=8))
+    sent = spread.routed_in(HIDDEN)[False]
+    assert sent[0, LONE_PREFILL] == sent[0, PREFILL] > 0
+    for time in (one.products(HIDDEN), one.routed_in(HIDDEN)[True], *one.everywhere(HIDDEN)):
+        assert (time[..., LONE_PREFILL] == time[..., PREFILL]).all()
+
+
 def test_low_latency_exchange_sends_a_copy_for_every_expert() -> None:
     place = setting(moe_model())
     spread = costs(place, degrees(dp=8, ep=8))
     n = place.phases.tokens[None] * 2 * HIDDEN * 2.0
-    n[:, 0] = place.phases.workload.isl * 2 * HIDDEN * 2.0
     assert spread.routed_in(HIDDEN)[False] == pytest.approx(seconds(spread.over_ep, Collective.ALL_TO_ALL, n))
 
 
@@ -76,8 +96,8 @@ def test_prefill_sends_a_token_once_to_every_other_node() -> None:
 def test_tokens_replicated_over_tp_are_sliced_before_dispatch() -> None:
     place = setting(moe_model())
     whole, sliced = costs(place, degrees(dp=8, ep=8)), costs(place, degrees(tp=8, ep=8))
-    eight = np.flatnonzero(place.phases.batches == 8)[0] + 1
-    assert sliced.routed_in(HIDDEN)[False][0, eight] == whole.routed_in(HIDDEN)[False][0, 1]
+    eight = np.flatnonzero(place.phases.batches == 8)[0] + FIRST_RUNG
+    assert sliced.routed_in(HIDDEN)[False][0, eight] == whole.routed_in(HIDDEN)[False][0, FIRST_RUNG]
 
 
 def test_expert_tensor_parallelism_has_no_free_dispatch() -> None:
@@ -136,7 +156,7 @@ def test_splitting_tokens_over_etp_touches_fewer_experts() -> None:
     split = costs(place, degrees(tp=8, ep=1)).products(HIDDEN)[0]
     alone = costs(place, degrees()).products(HIDDEN)[0]
     m = LETTERS.index("M")
-    one, eight = 1, np.flatnonzero(place.phases.batches == 8)[0] + 1
+    one, eight = FIRST_RUNG, np.flatnonzero(place.phases.batches == 8)[0] + FIRST_RUNG
     assert split[m, m, eight] == pytest.approx(alone[m, m, one])
 
 

@@ -122,10 +122,10 @@ def test_gate_and_up_are_reduced_before_their_product() -> None:
     # Pope et al.: two reduce-scatters (gate and up), multiply, one all-gather.
     model = dense_model()
     cost = cost_model(setting(model), degrees(tp=8))
-    (prices,) = cost.tables.prices
+    ((prices, _),) = cost.tables.pricing.meshes()
     block = next(block for block in cost.tables.blocks if block.layer)
     edge = next(edge for edge in block.edges if (edge.source, edge.target) == ("ffn.up", "ffn.down"))
-    up, down = cost.tables.operator(block, "ffn.up"), cost.tables.operator(block, "ffn.down")
+    up, down = cost.tables.pricing.operator(block, "ffn.up"), cost.tables.pricing.operator(block, "ffn.down")
     time = prices.conversion(edge, up, down)[0, up.letters.index("K"), down.letters.index("N"), 0]
     regimes, n = prices.mesh.regimes((0,)), np.array([[256 * 1024 * 2.0]])
     scatter, reduce = (
@@ -140,7 +140,7 @@ def test_gate_and_up_are_reduced_before_their_product() -> None:
 def test_megatron_pays_two_all_reduces_a_layer() -> None:
     model = dense_model()
     cost = cost_model(setting(model), degrees(tp=8))
-    (prices,) = cost.tables.prices
+    ((prices, _),) = cost.tables.pricing.meshes()
     block = next(block for block in cost.tables.blocks if block.layer)
     reduce = seconds(prices.mesh.regimes((0,)), Collective.ALL_REDUCE, prices.activation(512).tokens[None] * 1024)[0]
     chosen = strategy(model, degrees(tp=8))

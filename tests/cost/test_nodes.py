@@ -10,6 +10,7 @@ from lts_bench.cost.edges import MeshPrices
 from lts_bench.cost.graph import Block
 from lts_bench.cost.kernels import gemm_rate
 from lts_bench.cost.nodes import BUFFER, WEIGHTS, Setting, mean_weight_bytes
+from lts_bench.cost.phases import FIRST_RUNG, PREFILL
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.config import model_from_config
 from lts_bench.specs.formats import Precision
@@ -25,7 +26,7 @@ class Priced:
 
     def __init__(self, place: Setting, d: Degrees) -> None:
         self.tables = cost_model(place, d).tables
-        (self.prices,) = self.tables.prices
+        ((self.prices, _),) = self.tables.pricing.meshes()
         self.layers = [block for block in self.tables.blocks if block.layer]
 
     def _block(self, name: str) -> Block:
@@ -36,7 +37,7 @@ class Priced:
     def node(self, name: str, letters: str) -> tuple[np.ndarray, np.ndarray]:
         prices: MeshPrices = self.prices
         block = self._block(name)
-        operator = self.tables.operator(block, name, target=name in ("head", "stream"))
+        operator = self.tables.pricing.operator(block, name, target=name in ("head", "stream"))
         time, memory = prices.node(block, operator)
         column = prices.view(operator).choices.index(tuple(letters.split(",")))
         return time[0, column], memory[0, column]
@@ -110,8 +111,10 @@ def test_scales_have_their_share() -> None:
 def test_head_works_on_the_last_token_alone() -> None:
     model = dense_model()
     one, two = (Priced(setting(model, workload=f"isl={isl},osl=128"), degrees()) for isl in (256, 4096))
-    assert one.node("head", "R")[0][0] == two.node("head", "R")[0][0] == one.node("head", "R")[0][1]
-    assert one.node("embed", "R")[0][0] < two.node("embed", "R")[0][0]
+    assert (
+        one.node("head", "R")[0][PREFILL] == two.node("head", "R")[0][PREFILL] == one.node("head", "R")[0][FIRST_RUNG]
+    )
+    assert one.node("embed", "R")[0][PREFILL] < two.node("embed", "R")[0][PREFILL]
 
 
 def test_logits_are_gathered_unless_tokens_are_split() -> None:
@@ -119,7 +122,8 @@ def test_logits_are_gathered_unless_tokens_are_split() -> None:
     split, whole = priced.node("head", "M")[0], priced.node("head", "vocabulary")[0]
     operator_alone = Priced(setting(dense_model(vocab=16_000)), degrees()).node("head", "R")[0]
     assert (whole > operator_alone).all()
-    assert split[1] == pytest.approx(Priced(setting(dense_model(vocab=128_000)), degrees()).node("head", "R")[0][1])
+    alone = Priced(setting(dense_model(vocab=128_000)), degrees()).node("head", "R")[0]
+    assert split[FIRST_RUNG] == pytest.approx(alone[FIRST_RUNG])
 
 
 def test_vocabulary_is_padded_to_64_rows_a_device() -> None:

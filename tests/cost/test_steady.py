@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lts_bench.cost.lockstep import lockstep_waits, prefill_shares
 from lts_bench.cost.steady import (
     Replica,
+    Round,
     Rules,
     batch_capacity,
     best_batch,
@@ -26,21 +28,27 @@ def rules(ttft: float = 0.0, tpot: float = 0.0, *, quantile: float = 0.9, coordi
     return Rules(1e30, ttft, tpot, quantile, -log(1 - quantile), coordinated)
 
 
-def replica(
-    s_p: float = 0.1, *, prefill: float = 0.2, capacity: float = inf, pp: float = 1.0, dp: float = 1.0
-) -> Replica:
-    return Replica(s_p, prefill, capacity, pp, dp)
+def replica(capacity: float = inf, *, pp: float = 1.0, dp: float = 1.0) -> Replica:
+    return Replica(capacity, pp, dp)
+
+
+def a_round(waits: float, *, decode: float = 0.04, service: float = 0.1, prefill: float = 0.2) -> Round:
+    return Round(decode, waits, service, prefill)
+
+
+def rounds_of(decode: np.ndarray, waits: np.ndarray, service: np.ndarray, prefill: np.ndarray) -> np.ndarray:
+    return np.stack([decode, waits, service, prefill])
 
 
 def test_ttft_by_hand() -> None:
     # T_p = 0.2, s_p = 0.1, w = 0.5 prompts a round, s = 0.04: queue g·w·s_p²/(2s), wait for a step 0.9·s/pp.
-    base, c, queue = ttft_terms(replica(pp=2), rules(), 0.5)
+    base, c, queue = ttft_terms(replica(pp=2), rules(), a_round(0.5))
     assert base + c * 0.04 + queue / 0.04 == pytest.approx(0.2 + G90 * 0.5 * 0.01 / 0.08 + 0.9 * 0.04 / 2)
 
 
 def test_coordinated_admission_waits_for_the_other_ranks() -> None:
     # (dp − 1)/(2Λ) with Λ = dp·a/TPOT and TPOT = s + a·s_p, a = 0.5, s = 0.04, dp = 8.
-    base, c, queue = ttft_terms(replica(dp=8), rules(coordinated=True), 0.5)
+    base, c, queue = ttft_terms(replica(dp=8), rules(coordinated=True), a_round(0.5))
     waiting = 7 / (2 * 8 * 0.5 / (0.04 + 0.5 * 0.1))
     plain = 0.2 + G90 * 0.5 * 0.01 / 0.08 + 0.9 * 0.04
     assert base + c * 0.04 + queue / 0.04 == pytest.approx(plain + waiting)
@@ -73,7 +81,7 @@ def test_roots_of_the_page() -> None:
     a, s_p, t_p, limit, q, pp = 0.3, 0.4, 0.1, 1.0, 0.9, 2.0
     distance = limit - t_p
     root = pp * (distance - sqrt(distance**2 - 2 * G90 * q * a * s_p**2 / pp)) / (2 * q)
-    base, c, queue = ttft_terms(replica(s_p, prefill=t_p, pp=pp), rules(limit), a)
+    base, c, queue = ttft_terms(replica(pp=pp), rules(limit), a_round(a, service=s_p, prefill=t_p))
     assert round_seconds(1e-3, base, c, queue, limit) == pytest.approx(root)
 
 
@@ -91,40 +99,83 @@ def test_excess_is_relative() -> None:
     assert excess(3.0, 2.0) == 0.5 and excess(2.0, 2.0) == 0 and excess(9.0, 0.0) == 0
 
 
-def scan(one: Replica, limits: Rules, batches: np.ndarray, decode: np.ndarray, waits: np.ndarray) -> tuple[float, int]:
-    """The best integer batch, each tried with interpolated times."""
-    best, at = 0.0, 0
-    for b in range(1, int(batches[-1]) + 1):
-        td, w = float(np.interp(b, batches, decode)), float(np.interp(b, batches, waits))
-        found = rate(one, limits, float(b), td, w)
-        if found > best * (1 + 1e-12):
-            best, at = found, b
-    return best, at
+def test_rate_by_hand() -> None:
+    # 16 sequences in flight of b = 8, pp = 2; TPOT = td + w·s̄ = 0.04 + 0.5·0.1.
+    assert rate(replica(8, pp=2), rules(), 8.0, a_round(0.5)) == pytest.approx(16 / 0.09)
+    assert rate(replica(7, pp=2), rules(), 8.0, a_round(0.5)) == 0
+    assert rate(replica(), rules(tpot=0.0901), 8.0, a_round(0.5)) > 0
+    assert rate(replica(), rules(tpot=0.0899), 8.0, a_round(0.5)) == 0
+    assert rate(replica(), rules(ttft=0.19), 8.0, a_round(0.5)) == 0  # the prompt alone takes 0.2
 
 
-@given(
-    st.floats(1e-3, 0.05), st.floats(1e-6, 1e-3), st.floats(0, 1), st.floats(1e-3, 1), st.floats(0.05, 5),
-    st.floats(5e-3, 0.5), st.integers(1, 128), st.integers(8, 2048),
+LADDER = np.array([1.0, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 16, 19, 23, 27, 32, 38, 45, 54, 64, 76, 91, 108, 128])
+
+
+def scan(one: Replica, limits: Rules, rounds: np.ndarray, first: int, last: int) -> float:
+    """The best rate of all integer batches from ``first`` to ``last``, each tried with an interpolated round."""
+    at = (Round(*(float(np.interp(b, LADDER, row)) for row in rounds)) for b in range(first, last + 1))
+    return max(rate(one, limits, float(b), each) for b, each in enumerate(at, first))
+
+
+decode_times = st.builds(
+    lambda floor, slope, bend: floor + slope * LADDER + bend * 1e-3 * np.sqrt(LADDER),
+    st.floats(1e-3, 0.05), st.floats(1e-6, 1e-3), st.floats(0, 1),
 )  # fmt: skip
+limits_of_serving = st.builds(rules, st.floats(0.05, 5), st.floats(5e-3, 0.5))
+
+
+@given(decode_times, limits_of_serving, st.floats(1e-3, 1), st.integers(1, 128), st.integers(8, 2048))
 @settings(max_examples=150, deadline=None)
 def test_best_batch_against_every_integer(
-    floor: float, slope: float, bend: float, s_p: float, ttft: float, tpot: float, capacity: int, osl: int
+    decode: np.ndarray, limits: Rules, s_p: float, capacity: int, osl: int
 ) -> None:
-    batches = np.array([1.0, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 16, 19, 23, 27, 32, 38, 45, 54, 64, 76, 91, 108, 128])
-    decode = floor + slope * batches + bend * 1e-3 * np.sqrt(batches)
-    waits = batches / osl
-    one, limits = replica(s_p, prefill=s_p, capacity=float(capacity)), rules(ttft, tpot)
-    found = best_batch(one, limits, batches, decode, waits)
-    expected, _ = scan(one, limits, batches, decode, waits)
+    prefill = np.full_like(LADDER, s_p)
+    rounds = rounds_of(decode, LADDER / osl, prefill, prefill)
+    one = replica(float(capacity))
+    found = best_batch(one, limits, LADDER, rounds, len(LADDER))
+    expected = scan(one, limits, rounds, 1, 128)
     assert found[0] <= expected * (1 + 1e-12)
     assert found[0] >= expected * (1 - 1e-9)
 
 
+@given(
+    decode_times, limits_of_serving, st.floats(1e-3, 1), st.floats(1, 4), st.integers(1, 128), st.integers(8, 2048),
+    st.integers(2, 32),
+)  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_best_batch_in_lockstep_against_every_integer_around_the_best_rung(
+    decode: np.ndarray, limits: Rules, lone: float, dearer: float, capacity: int, osl: int, dp: int
+) -> None:
+    """Waits and prefills are bent, and a rate of bent rounds may have a peak elsewhere."""
+    waits = lockstep_waits(LADDER / osl, dp)
+    prefill = lone * (1 + (dearer - 1) * prefill_shares(LADDER / osl, waits, dp))
+    rounds, one = rounds_of(decode, waits, prefill, prefill), replica(float(capacity), dp=float(dp))
+    found, batch, at = best_batch(one, limits, LADDER, rounds, len(LADDER))
+    rates = [rate(one, limits, b, Round(*column)) for b, column in zip(LADDER, rounds.T.tolist(), strict=True)]
+    rung = int(np.argmax(rates))
+    first, last = LADDER[max(rung - 1, 0)], LADDER[min(rung + 1, len(LADDER) - 1)]
+    expected = scan(one, limits, rounds, int(first), int(last))
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert found == pytest.approx(rate(one, limits, batch, at), rel=1e-12)
+
+
+def test_the_best_rung_is_refined_on_both_sides() -> None:
+    # b = 17 is a little better than the rung of 16, b = 15 much better.
+    waits = lockstep_waits(LADDER / 114, 2)
+    prefill = 0.078125 * (1 + 2 * prefill_shares(LADDER / 114, waits, 2))
+    rounds = rounds_of(0.001953125 + 0.0005195816415060777 * LADDER, waits, prefill, prefill)
+    one, limits = replica(17.0, dp=2.0), rules(1.0, 0.5)
+    rung, above = (scan(one, limits, rounds, b, b) for b in (16, 17))
+    found, batch, _ = best_batch(one, limits, LADDER, rounds, len(LADDER))
+    assert found > above > rung and batch == 15
+
+
 def test_scores_do_not_jump_with_the_ladder() -> None:
     batches = 2.0 ** np.arange(9)
-    decode, waits = 0.01 + 1e-4 * batches, batches / 1000
-    one = replica(0.05, prefill=0.05)
-    scores = [best_batch(one, rules(0.0, tpot), batches, decode, waits)[0] for tpot in np.linspace(0.012, 0.04, 400)]
+    prefill = np.full(9, 0.05)
+    rounds = rounds_of(0.01 + 1e-4 * batches, batches / 1000, prefill, prefill)
+    limits = [rules(0.0, tpot) for tpot in np.linspace(0.012, 0.04, 400)]
+    scores = [best_batch(replica(), each, batches, rounds, 9)[0] for each in limits]
     steps = np.diff(scores) / scores[1:]
     assert (steps >= 0).all() and steps.max() < 0.06  # one more sequence of about 20 at the most
 
@@ -132,9 +183,20 @@ def test_scores_do_not_jump_with_the_ladder() -> None:
 def test_throttled_throughput_can_fall_with_the_batch() -> None:
     # A long prompt under a tight TTFT: more sequences need slower rounds, so the largest feasible b is not the best.
     batches = np.arange(1.0, 65)
-    decode, waits = np.full(64, 0.005), batches / 64
-    one, limits = replica(0.15, prefill=0.15), rules(0.5, 0.0)
-    rates = [rate(one, limits, b, td, w) for b, td, w in zip(batches, decode, waits, strict=True)]
+    rounds = rounds_of(np.full(64, 0.005), batches / 64, np.full(64, 0.15), np.full(64, 0.15))
+    one, limits = replica(), rules(0.5, 0.0)
+    rates = [rate(one, limits, b, Round(*column)) for b, column in zip(batches, rounds.T.tolist(), strict=True)]
     feasible = [value for value in rates if value > 0]
     assert feasible[-1] < max(feasible)
-    assert best_batch(one, limits, batches, decode, waits)[0] == max(feasible)
+    found, batch, at = best_batch(one, limits, batches, rounds, 64)
+    assert found == max(feasible) == rates[int(batch) - 1]
+    assert at == Round(*rounds[:, int(batch) - 1])
+
+
+def test_only_filled_rungs_are_looked_at() -> None:
+    batches = np.array([1.0, 2, 4, 8])
+    rounds = np.full((4, 4), np.nan)
+    rounds[:, :2] = [[0.01, 0.011], [0.001, 0.002], [0.1, 0.1], [0.1, 0.1]]
+    found, batch, at = best_batch(replica(2.0), rules(), batches, rounds, 2)
+    assert (batch, at) == (2.0, Round(0.011, 0.002, 0.1, 0.1))
+    assert found == pytest.approx(2 / (0.011 + 0.0002))

@@ -11,7 +11,7 @@ from lts_bench.space.check import Checked, check_strategy
 from lts_bench.space.decisions import Space
 from lts_bench.specs.cluster import load_cluster
 from lts_bench.specs.config import load_model
-from lts_bench.specs.failure import Failure
+from lts_bench.specs.failure import Failure, InputError
 from lts_bench.specs.model import Model
 
 NODE, PAIR = load_cluster("h100x8"), load_cluster("h100x16")
@@ -51,6 +51,16 @@ def test_attention_over_data_parallel_ranks_is_dp() -> None:
     assert (half.dp, half.tp) == (2, 4)
     (violation,) = check({"tp": 8, "dp_attention": 3}).violations
     assert violation.failure is Failure.DIVISIBILITY and violation.legal_values == (1, 2, 4, 8)
+
+
+def test_attention_over_data_parallel_ranks_needs_one_axis() -> None:
+    with pytest.raises(InputError) as raised:
+        check_strategy({"tp": [2, 4], "dp_attention": 2}, MOE, NODE, "plan.json")
+    assert (raised.value.source, raised.value.field, raised.value.value) == ("plan.json", "dp_attention", 2)
+    assert "two axes" in str(raised.value)
+    one = check({"tp": [8, 1], "dp_attention": 2, "sharding": {"moe.shared.up": ["M", "R"]}})
+    assert one.strategy == check({"tp": 8, "dp_attention": 2, "sharding": {"moe.shared.up": "M"}}).strategy
+    assert not one.violations
 
 
 def test_one_axis_written_as_two() -> None:

@@ -50,5 +50,21 @@ def test_deep_pipelines_need_layers() -> None:
 
 
 def test_a_rack_of_72_uses_its_own_divisors() -> None:
-    tps = {d.ty for d in valid_degrees(dense_model(heads=72, kv_heads=72), load_cluster("gb200x72")) if d.tx == 1}
-    assert {9, 18, 36, 72} <= tps
+    model = dense_model(heads=72, kv_heads=72, hidden=72 * 64)
+    tps = {d.ty for d in valid_degrees(model, load_cluster("gb200x72")) if d.tx == 1}
+    assert tps == {1, 2, 3, 4, 6, 8, 9, 12, 18, 24, 36, 72}
+
+
+def test_tensor_parallel_axes_divide_the_hidden_size() -> None:
+    # 72 devices and a hidden size of 512 = 2⁹: powers of two alone, though tokens could be split nine ways ...
+    found = valid_degrees(dense_model(heads=72, kv_heads=72), load_cluster("gb200x72"))
+    assert {size for d in found for size in (d.tx, d.ty)} == {1, 2, 4, 8}
+    # ... which is what the other degrees do.
+    assert {3, 9} <= {d.replicas for d in found}
+    assert {9, 18} <= {d.dp for d in valid_degrees(moe_model(18), load_cluster("gb200x72"))}
+
+
+def test_each_axis_divides_the_hidden_size_on_its_own() -> None:
+    # 192 = 2⁶·3: axes of 12 and of 6 divide it, though their product does not divide 192.
+    found = {(d.tx, d.ty) for d in valid_degrees(dense_model(hidden=192), load_cluster("gb200x72"))}
+    assert (12, 6) in found and (2, 9) not in found and (1, 36) not in found
