@@ -23,10 +23,10 @@ Config.warnings["not_compiled"] = False
 
 
 class Evolution(Agent):
-    """Genetic algorithm: tournaments, uniform crossover, resampling mutation, feasible before infeasible."""
+    """Genetic algorithm: tournaments, uniform crossover, near degrees, feasible before infeasible."""
 
-    name, version, track, anytime = "evolution", "1", "search", True
-    defaults: ClassVar[dict[str, Any]] = {"population": 40, "mutations": 1.5}
+    name, version, track, anytime = "evolution", "2", "search", True
+    defaults: ClassVar[dict[str, Any]] = {"population": 20, "moves": 0.25, "mutations": 1.5}
 
     def run(self, problem: Problem, rng: np.random.Generator) -> None:
         """Breed until the budget is spent; where no new offspring can be bred, sample."""
@@ -34,7 +34,7 @@ class Evolution(Agent):
             pop_size=self.parameters["population"],
             sampling=LegalSampling(),
             crossover=UniformCrossover(),
-            mutation=ResamplingMutation(self.parameters["mutations"]),
+            mutation=ResamplingMutation(self.parameters["moves"], self.parameters["mutations"]),
             repair=LegalRepair(),
         )
         algorithm.setup(Strategies(problem), seed=int(rng.integers(2**31)), termination=("n_gen", np.inf))
@@ -69,17 +69,21 @@ class LegalSampling(Sampling):  # type: ignore[misc]
 
 
 class ResamplingMutation(Mutation):  # type: ignore[misc]
-    """Some choices, a given number on average, are drawn anew among those that the strategy's degrees allow."""
+    """A share of the degrees moves to near ones; some operators' choices, a given number on average, are drawn anew."""
 
-    def __init__(self, mutations: float) -> None:
+    def __init__(self, moves: float, mutations: float) -> None:
         super().__init__()
-        self.mutations = mutations
+        self.moves, self.mutations = moves, mutations
 
     def _do(
         self, problem: Strategies, x: np.ndarray, *args: Any, random_state: np.random.Generator, **kwargs: Any
     ) -> np.ndarray:
-        chosen = random_state.random(x.shape) < self.mutations / x.shape[1]
-        return np.where(chosen, draw_choices(problem.space, x[:, 0], random_state), x)
+        degrees = x[:, 0].astype(np.int64)
+        moved = random_state.random(len(x)) < self.moves
+        degrees[moved] = near_degrees(problem.space, degrees[moved], random_state)
+        kept = random_state.random(x.shape) >= self.mutations / x.shape[1]
+        kept[:, 0] = False
+        return np.where(kept, x, draw_choices(problem.space, degrees, random_state))
 
 
 class LegalRepair(Repair):  # type: ignore[misc]
@@ -89,10 +93,22 @@ class LegalRepair(Repair):  # type: ignore[misc]
         return problem.space.repair(x.astype(np.int64))
 
 
-def draw_choices(space: Space, degrees: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return for each row a uniform choice of every decision among those that its degrees allow."""
-    drawn = np.empty((len(degrees), len(space.sizes)), dtype=np.int64)
+def near_degrees(space: Space, degrees: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return for each row other degrees; each doubling of one of them that lies between makes them half as likely."""
+    logarithms = np.log2(space.degrees)
+    near = degrees.copy()
     for row, index in enumerate(degrees):
-        mask = space.mask(int(index))
-        drawn[row] = np.argmax(rng.random(mask.shape) * mask, axis=1)
-    return drawn
+        likelihood = 0.5 ** np.abs(logarithms - logarithms[index]).sum(axis=1)
+        likelihood[index] = 0.0
+        if likelihood.any():
+            near[row] = rng.choice(len(likelihood), p=likelihood / likelihood.sum())
+    return near
+
+
+def draw_choices(space: Space, degrees: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return vectors of the degrees with a uniform choice of every operator among those that the degrees allow."""
+    widest = space.sizes[1:].max(initial=0)
+    counts = np.stack([space.mask(index)[1:, :widest] for index in degrees.tolist()]).cumsum(axis=2)
+    wanted = rng.integers(counts[:, :, -1]) + 1
+    drawn = (counts >= wanted[:, :, np.newaxis]).argmax(axis=2)
+    return np.concatenate((degrees[:, np.newaxis], drawn), axis=1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lts_bench.specs.failure import InputError
+from lts_bench.validate.cli import app as validate
 
 if TYPE_CHECKING:
     from lts_bench.harness.session import Session
@@ -21,6 +22,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(validate, name="validate")
 
 BAD_INPUT = 2
 

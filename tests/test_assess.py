@@ -36,9 +36,7 @@ def device_cluster(folder: Path, hbm_bytes: float, devices: int = 1) -> str:
 def test_how_long_a_sequence_may_get_is_told(tmp_path: Path, hbm_bytes: float, longest: int) -> None:
     # 131,072 tokens x 131,072 B = 16 GiB; 0.9 x capacity less 2 x 8,030,261,248 B of weights is what is left
     cluster = device_cluster(tmp_path, hbm_bytes)
-    document = evaluate_strategy(
-        model="llama-3.1-8b", cluster=cluster, workload="isl=131071,osl=1", strategy={"tp": 1}
-    )
+    document = evaluate_strategy(model="llama-3.1-8b", cluster=cluster, workload="isl=131071,osl=1", strategy={"tp": 1})
     memory = document["memory_bytes"]
     assert (memory["kv_per_sequence"], memory["weights"]) == (16 * GIB, 2 * 8_030_261_248)
     assert memory["longest_sequence_tokens"] == longest
@@ -126,7 +124,52 @@ def test_padding_is_opt_in_and_charged() -> None:
         evaluate_strategy(model="llama-3.1-8b", cluster="h100x8", workload=SHORT, strategy={"tp": 5})
     padded = {"tp": 5, "replicas": 1, "padding": True}
     wide = evaluate_strategy(model="llama-3.1-8b", cluster="h100x8", workload=SHORT, strategy=padded)
-    plain = evaluate_strategy(
-        model="llama-3.1-8b", cluster="h100x8", workload=SHORT, strategy={"tp": 4, "replicas": 1}
-    )
+    plain = evaluate_strategy(model="llama-3.1-8b", cluster="h100x8", workload=SHORT, strategy={"tp": 4, "replicas": 1})
     assert wide["memory_bytes"]["weights"] > plain["memory_bytes"]["weights"] * 4 / 5
+
+
+def test_fractions_of_all_and_of_free_memory_are_two_options() -> None:
+    total = evaluate_strategy(
+        model="llama-3.1-8b", cluster="h100x1", workload="isl=1000,osl=1000,memory_fraction=0.8", strategy={"tp": 1}
+    )
+    free = evaluate_strategy(
+        model="llama-3.1-8b",
+        cluster="h100x1",
+        workload="isl=1000,osl=1000,free_memory_fraction=0.8",
+        strategy={"tp": 1},
+    )
+    memory = total["memory_bytes"]
+    # 85.5e9 B usable, 131,072 B a token, 1,500 tokens a sequence in the mean
+    left = 85.5e9 - memory["weights"] - memory["buffers"]
+    assert total["batch"] == int((0.8 * 85.5e9 - memory["weights"] - memory["buffers"]) / (131_072 * 1500))
+    assert free["batch"] == int(0.8 * left / (131_072 * 1500))
+    with pytest.raises(InputError, match="excludes memory_fraction"):
+        parse_workload("isl=1,osl=1,memory_fraction=0.9,free_memory_fraction=0.9")
+
+
+def slow_cluster(folder: Path) -> str:
+    """Four devices with links of 16 GB/s."""
+    text = (Path(load_cluster.__code__.co_filename).parents[1] / "data/clusters/h100.yaml").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith(("family:", "chip:", "  bytes_per_s: 450e9"))]
+    lines.insert(1, "  bytes_per_s: 16e9")
+    path = folder / "slow.yaml"
+    path.write_text("\n".join([*lines, "chip: a100", "devices: 4"]), encoding="utf-8")
+    return str(path)
+
+
+def test_more_tensor_parallelism_is_not_always_faster(tmp_path: Path) -> None:
+    def serve(**strategy: int) -> dict[str, Any]:
+        cluster = slow_cluster(tmp_path)
+        return evaluate_strategy(model="llama-2-7b", cluster=cluster, workload="isl=1024,osl=256", strategy=strategy)
+
+    copies, split, stages = serve(tp=1), serve(tp=4), serve(pp=4)
+    assert copies["strategy"]["replicas"] == 4
+    assert copies["throughput_tokens_per_s"] > split["throughput_tokens_per_s"]
+    moving = sum(row["count"] * row["decode_us"] for row in split["collectives"])
+    working = sum(row["count"] * row["decode_us"] for row in split["operators"])
+    assert moving / (moving + working) > 0.25
+    prompt = {
+        name: sum(row["count"] * row["prefill_us"] for row in document["operators"])
+        for name, document in (("tp1", copies), ("pp4", stages))
+    }
+    assert prompt["pp4"] == pytest.approx(prompt["tp1"])  # a pipeline does not shorten one prompt

@@ -41,7 +41,10 @@ def written(path: Path, content: Any) -> str:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"hidden_size": 1792, "num_attention_heads": 24, "num_key_value_heads": 24}, ("hidden_size", "num_attention_heads")),
+        (
+            {"hidden_size": 1792, "num_attention_heads": 24, "num_key_value_heads": 24},
+            ("hidden_size", "num_attention_heads"),
+        ),
         ({"num_experts": 8}, ("num_experts_per_tok",)),
         ({"layer_types": ["full_attention"] * 3}, ("layer_types", "3", "2")),
         ({"dtype": "auto"}, ("dtype", "auto")),
@@ -127,5 +130,7 @@ def test_both_products_of_expert_folding_are_told(tmp_path: Path) -> None:
 
 def test_a_suite_with_an_unknown_key_leaves_no_results(tmp_path: Path) -> None:
     suite = written(tmp_path / "mine.yaml", "name: mine\nagent: [random]\n")
-    refused(run("run", "--suite", suite, "--out", str(tmp_path / "runs")), "mine.yaml", "agent", "did you mean 'agents'?")
+    refused(
+        run("run", "--suite", suite, "--out", str(tmp_path / "runs")), "mine.yaml", "agent", "did you mean 'agents'?"
+    )
     assert not (tmp_path / "runs").exists()

@@ -95,7 +95,9 @@ class Program(NamedTuple):
 
 
 def memory_limit_bytes(setting: Setting) -> float:
-    """Bytes a device may hold: memory_fraction · usable HBM."""
+    """Bytes a device may hold: memory_fraction · usable HBM, or all where the KV cache takes a share of the rest."""
+    if setting.phases.workload.free_memory_fraction is not None:
+        return setting.cluster.chip.hbm_bytes_usable
     fraction = setting.phases.workload.memory_fraction or setting.engine.memory_fraction
     return fraction * setting.cluster.chip.hbm_bytes_usable
 

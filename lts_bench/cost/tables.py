@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lts_bench.cost.edges import MeshPrices, overlapped
 from lts_bench.cost.expert_tables import ExpertTables
 from lts_bench.cost.graph import Block, Edge, block_counts, joined, model_blocks
-from lts_bench.cost.nodes import Setting
+from lts_bench.cost.nodes import KV_FULL, KV_MEAN, Setting
 from lts_bench.cost.pricing import Pricing
 from lts_bench.cost.rows import EdgeTable, IntArray, MemoryTable, RowStore, StageRows, distinct, positions
 from lts_bench.cost.stages import crossings, heaviest_stages, send_seconds
@@ -34,7 +34,7 @@ class Tables:
     Attributes:
         blocks: what is counted per stage.
         times: (rows, phases) seconds of edges.
-        memory: (rows, 4) bytes of operators.
+        memory: (rows, 4) bytes of operators; KV counts the room that must stay free beside it.
         letters: (decisions, 2, most choices) choice → position on a mesh of one or two axes.
     """
 
@@ -53,6 +53,7 @@ class Tables:
         self.send_decision, self.send_base = self._add_sends()
         self.times = np.minimum(self._times.join(), ILLEGAL_SECONDS)
         self.memory = self._memory.join()
+        self.memory[:, [KV_MEAN, KV_FULL]] /= setting.phases.workload.free_memory_fraction or 1.0
         self.letters = self._letter_maps()
         self.stages = self._stages(stages)
 

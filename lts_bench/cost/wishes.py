@@ -6,9 +6,10 @@ operands of contractions would like an axis to split.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
-from lts_bench.cost.layout import Axes
+from lts_bench.cost.layout import Axes, Layout
 from lts_bench.cost.programs import BINARY, REDUCTIONS, Operator, Program, letters
 
 Split = Mapping[int, frozenset[int]]
@@ -45,6 +46,23 @@ def wishes(program: Program) -> dict[str, Split]:
         for position, name in enumerate(operator.operands):
             _add(wished[name], _asked(operator, program, position, wished[operator.out], natural))
     return {name: {axis: frozenset(dims) for axis, dims in each.items()} for name, each in wished.items()}
+
+
+def sliced_pins(program: Program) -> dict[str, Layout]:
+    """Pinned value → the finer layout to which its one use slices it.
+
+    Compilers turn an all-reduce of which only slices are used into a reduce-scatter.
+    """
+    pins = {each.out: each.pin for each in program.operators if each.pin is not None}
+    used = Counter([name for each in program.operators for name in each.operands] + list(program.outputs))
+    ends = {each.operands[0]: each.pin for each in program.operators if each.kind == "reshard"} | dict(program.outputs)
+    return {
+        name: end
+        for name, pin in pins.items()
+        if used[name] == 1
+        and (end := ends.get(name)) is not None
+        and all(fine[: len(have)] == have for fine, have in zip(end.dims, pin.dims, strict=True))
+    }
 
 
 def _asked(
@@ -107,6 +125,6 @@ def _of_dims(dims: tuple[Axes, ...]) -> dict[int, int]:
     return {axis: dim for dim, axes in enumerate(dims) for axis in axes}
 
 
-def _add(wished: dict[int, set[int]], pairs: Iterator[tuple[int, int]] | object) -> None:
-    for axis, dim in pairs:  # type: ignore[attr-defined]
+def _add(wished: dict[int, set[int]], pairs: Iterable[tuple[int, int]]) -> None:
+    for axis, dim in pairs:
         wished.setdefault(axis, set()).add(dim)

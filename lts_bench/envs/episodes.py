@@ -89,11 +89,11 @@ class Episodes:
         return masks
 
     def operator_masks(self) -> np.ndarray:
-        """Return the legal choices of every episode's next operator (n, widest operator); none where none is next.
+        """Return the legal choices of every episode's next operator (n, widest operator); all where none is next.
 
         Only the degrees have many choices: this is narrow however many there are.
         """
-        masks = np.zeros((self.count, self.widest_operator), dtype=np.bool_)
+        masks = np.ones((self.count, self.widest_operator), dtype=np.bool_)
         for row in np.flatnonzero((self.positions > 0) & (self.positions < self.length)):
             masks[row] = self._masks_under(int(self.vectors[row, 0]))[self.positions[row] - 1]
         return masks

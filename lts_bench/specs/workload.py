@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from lts_bench.specs.failure import InputError, did_you_mean
-from lts_bench.specs.loading import Count, Positive, Share, convert, parse, read_yaml
+from lts_bench.specs.loading import Count, Positive, RuleError, Share, convert, parse, read_yaml
 
 Percentile = Annotated[float, msgspec.Meta(gt=0, lt=100)]
 
@@ -35,12 +35,19 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         isl: input sequence length in tokens.
         osl: output sequence length in tokens.
         memory_fraction: share of the usable memory to plan with; the engine's where left out.
+        free_memory_fraction: the other way to plan: share of what weights and buffers leave that the KV cache may take.
     """
 
     isl: Count
     osl: Count
     slo: Slo = Slo()
     memory_fraction: Share | None = None
+    free_memory_fraction: Share | None = None
+
+    def __post_init__(self) -> None:
+        if self.memory_fraction is not None and self.free_memory_fraction is not None:
+            rule = "excludes memory_fraction: the one is a share of all memory, the other of what weights leave"
+            raise RuleError(rule, field="free_memory_fraction", value=self.free_memory_fraction)
 
 
 def parse_workload(ref: str | Path | Mapping[str, Any] | Workload) -> Workload:

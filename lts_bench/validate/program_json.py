@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from lts_bench.cost.layout import Axes, Layout
@@ -11,6 +11,7 @@ from lts_bench.cost.redistribution import DeviceMesh, Tensor
 from lts_bench.specs.failure import InputError, did_you_mean
 
 ELEMENT_BYTES = {"f64": 8, "f32": 4, "i32": 4, "bf16": 2, "f16": 2, "i8": 1, "f8": 1}
+WORDS: dict[type, str] = {dict: "a mapping", list: "a list", str: "text"}
 
 
 def read_program(data: Any) -> Program:
@@ -22,9 +23,9 @@ def read_program(data: Any) -> Program:
     Raises:
         InputError: naming the field and the rule that it breaks.
     """
-    mesh = _mesh(_typed(data, "mesh", Mapping))
+    mesh = _mesh(_typed(data, "mesh", dict))
     bytes_of_result = _element_bytes(data.get("dtype", "f32"), "dtype")
-    given = _typed(data, "inputs", Mapping)
+    given = _typed(data, "inputs", dict)
     inputs = {name: _input(f"inputs.{name}", each, bytes_of_result) for name, each in given.items()}
     layouts = {
         name: read_layout(mesh, each.get("spec") or [None] * len(inputs[name].shape), f"inputs.{name}.spec")
@@ -36,10 +37,10 @@ def read_program(data: Any) -> Program:
         mesh=mesh,
         inputs=inputs,
         layouts=layouts,
-        operators=tuple(_operator(mesh, position, each) for position, each in enumerate(_typed(data, "ops", Sequence))),
+        operators=tuple(_operator(mesh, position, each) for position, each in enumerate(_typed(data, "ops", list))),
         outputs={
             name: None if spec is None else read_layout(mesh, spec, f"outputs.{name}")
-            for name, spec in _typed(data, "outputs", Mapping).items()
+            for name, spec in _typed(data, "outputs", dict).items()
         },
         weights=frozenset(name for name, each in given.items() if each.get("weight")),
         element_bytes=bytes_of_result,
@@ -74,7 +75,7 @@ def _mesh(sizes: Mapping[str, Any]) -> DeviceMesh:
 
 
 def _input(field: str, data: Any, element_bytes: int) -> Tensor:
-    shape = _typed(data, "shape", Sequence, field)
+    shape = _typed(data, "shape", list, field)
     for size in shape:
         _count(size, f"{field}.shape")
     own = _element_bytes(data["dtype"], f"{field}.dtype") if data.get("dtype") else element_bytes
@@ -91,7 +92,7 @@ def _operator(mesh: DeviceMesh, position: int, data: Any) -> Operator:
     return Operator(
         out=out,
         kind=kind,
-        operands=tuple(map(str, _typed(data, "in", Sequence, field))),
+        operands=tuple(map(str, _typed(data, "in", list, field))),
         equation=_typed(data, "eq", str, field) if kind == "einsum" else "",
         axis=axis,
         pin=None if spec is None else read_layout(mesh, spec, f"{field}.spec"),
@@ -125,12 +126,11 @@ def _count(value: Any, field: str) -> None:
 
 def _typed(data: Any, key: str, kind: type, field: str = "") -> Any:
     """The value of a required key."""
-    words = {Mapping: "a mapping", Sequence: "a list", str: "text"}
     where = f"{field}.{key}" if field else key
-    if not isinstance(data, Mapping):
+    if not isinstance(data, dict):
         raise InputError("must be a mapping", field=field or "program", value=data)
     if data.get(key) is None:
         raise InputError("required key is missing", field=where)
-    if not isinstance(data[key], kind) or (kind is Sequence and isinstance(data[key], str)):
-        raise InputError(f"must be {words[kind]}", field=where, value=data[key])
+    if not isinstance(data[key], kind):
+        raise InputError(f"must be {WORDS[kind]}", field=where, value=data[key])
     return data[key]

@@ -87,6 +87,22 @@ def test_masks_are_those_of_the_space(degrees):
         assert (observation["mask"] == game.space.mask(degrees)[position]).all()
 
 
+def test_masks_of_operators_are_narrow_and_full_elsewhere():
+    game, count = problem(), 3
+    env = gymnasium.make_vec(SEQUENTIAL, num_envs=count, vectorization_mode="vector_entry_point", problem=game)
+    widest = int(game.space.sizes[1:].max())
+    env.reset()
+    assert env.episodes.operator_masks().all()
+    for position, column in enumerate(game.space.sample(count, np.random.default_rng(0)).T, start=1):
+        env.step(column)
+        masks = env.episodes.operator_masks()
+        assert masks.shape == (count, widest)
+        if position < len(game.space.sizes):
+            expected = [game.space.mask(degrees)[position, :widest] for degrees in env.episodes.vectors[:, 0]]
+            assert (masks == np.stack(expected)).all()
+    assert masks.all()
+
+
 def test_observations_tell_features_decisions_and_position():
     game = problem()
     env = gymnasium.make(SEQUENTIAL, problem=game).unwrapped
