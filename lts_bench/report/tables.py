@@ -83,7 +83,7 @@ def leaderboard_cells(entry: Entry) -> list[str]:
         f"{entry.solved}/{entry.cells}",
         f"{low:.2f} to {high:.2f}",
         NONE if entry.first_feasible is None else f"{entry.first_feasible:g}",
-        f"{entry.evaluations:g}",
+        f"{entry.evaluations:.0f}",
         _statuses(entry),
     ]
 
