@@ -7,7 +7,7 @@ Sources: GSPMD (arXiv 2105.04663) section 3, Alpa (2201.12023) table 2, Pope et 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations, product
@@ -47,6 +47,11 @@ class _Contraction:
         """Indices of the result."""
         return letters(self.operator, self.place.tensors)[2]
 
+    @cached_property
+    def contracted(self) -> set[str]:
+        """Indices that are summed over."""
+        return {letter for word in self.words for letter in word} - set(self.out)
+
     def indices(self, axis: int) -> list[str]:
         """The indices that an axis may split, most natural first.
 
@@ -59,7 +64,7 @@ class _Contraction:
             return [carried[0] or carried[1]]
         found = [letter for letter in carried if letter] + wished
         if all(carried):
-            found += self._met_halfway(axis)
+            found = self._movable(found) + self._met_halfway(axis)
         if sum(partial) == 1:
             found += self._of_partial(partial.index(True), alone=not any(carried))
         split = all(carried) or (any(carried) and (wished or "".join(carried) in self.out))
@@ -84,14 +89,23 @@ class _Contraction:
         return self.operator.kind == "embed" or (follows and not set(wished) & set(self.words[other]))
 
     def _of_partial(self, operand: int, alone: bool) -> list[str]:
-        """The indices of an operand with partial sums, which a reduce-scatter can split; or the sums stay partial."""
+        """The indices of an operand with partial sums, which a reduce-scatter can split; or the sums stay partial.
+
+        Before a contraction over several indices at once they are reduced.
+        """
+        if len(self.contracted) > 1:
+            return []
         summed = self.place.tensors[self.operator.operands[operand]].reduce == "sum"
         return [*self.words[operand], *([PENDING] if alone and summed else [])]
+
+    def _movable(self, indices: Iterable[str]) -> list[str]:
+        """Those that an axis can be moved to: several contracted indices become one, and none of them is moved to."""
+        return [letter for letter in indices if len(self.contracted) == 1 or letter not in self.contracted]
 
     def _met_halfway(self, axis: int) -> list[str]:
         """Common indices that both operands may move an axis to, where that is well cheaper than a gather."""
         gathered = min(self._moved(axis, operand, NONE) for operand in (0, 1))
-        shared = [letter for letter in self.words[0] if letter in self.words[1]]
+        shared = self._movable(letter for letter in self.words[0] if letter in self.words[1])
         most = gathered - LAUNCH_BYTES * self.place.mesh.devices
         return [each for each in shared if self._moved(axis, 0, each) + self._moved(axis, 1, each) < most]
 
@@ -122,9 +136,9 @@ class _Contraction:
             Layout(tuple(split.get(letter, ()) for letter in word), own)
             for word, own in zip(self.words, kept, strict=True)
         )
-        contracted = {axis for letter, group in split.items() if letter not in self.out for axis in group}
+        summed = {axis for letter, group in split.items() if letter in self.contracted for axis in group}
         dims = tuple(split.get(letter, ()) for letter in self.out)
-        return Choice(operands, Layout(dims, kept[0] | kept[1] | contracted), self._flops(split))
+        return Choice(operands, Layout(dims, kept[0] | kept[1] | summed), self._flops(split))
 
     def _flops(self, split: Mapping[str, Axes]) -> int:
         """2 · Π local sizes of the indices."""

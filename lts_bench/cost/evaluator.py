@@ -71,15 +71,12 @@ def gather_memory(
 
 
 @compiled
-def find_rows(edges: EdgeRows, degrees: int, axes: int, positions: IntArray, rows: IntArray) -> bool:
-    """Fill the row of every edge; False where a choice is illegal."""
+def find_rows(edges: EdgeRows, degrees: int, axes: int, positions: IntArray, rows: IntArray) -> None:
+    """Fill the row of every edge."""
     for edge in range(len(edges.block)):
         row = edges.base[degrees, edge] + positions[edges.source[edge]] * edges.targets[axes, edge]
         row += positions[edges.target[edge]]
-        if edges.times[row, 0] >= ILLEGAL_SECONDS:
-            return False
         rows[edge] = row
-    return True
 
 
 @compiled
@@ -191,8 +188,8 @@ def rungs_needed(batches: FloatArray, capacity: float) -> int:
 
 
 @compiled
-def evaluate_all(program: Program, vectors: IntArray, order: IntArray, out: FloatArray) -> None:
-    """Evaluate (n, decisions) vectors into (n, COLUMNS) raw results, one after the other in ``order``."""
+def evaluate_all(program: Program, vectors: IntArray, out: FloatArray) -> None:
+    """Evaluate (n, decisions) vectors into (n, COLUMNS) raw results, one after the other."""
     edges, operators, batches, rules = program.edges, program.operators, program.batches, program.rules
     most_phases, blocks = edges.times.shape[1], program.stage_rows.shape[1]
     times, memory = np.empty((blocks, most_phases)), np.empty((blocks, 3))
@@ -200,15 +197,14 @@ def evaluate_all(program: Program, vectors: IntArray, order: IntArray, out: Floa
     nothing, rounds = np.zeros(most_phases), np.empty((ROUND, len(batches)))
     stages = np.empty((program.stage_count.max(), 3))
     positions, rows = np.zeros(vectors.shape[1], np.int64), np.empty(len(edges.block), np.int64)
-    for index in order:
+    for index in range(vectors.shape[0]):
         result = out[index]
         result[:] = 0.0
         result[OVER_MEMORY : OVER_TPOT + 1] = OVER_ILLEGAL
         degrees = vectors[index, 0]
         if not find_positions(vectors[index], program.sizes, program.letters, program.two_axes, positions):
             continue
-        if not find_rows(edges, degrees, program.two_axes[degrees], positions, rows):
-            continue
+        find_rows(edges, degrees, program.two_axes[degrees], positions, rows)
         pp, dp = program.pp[degrees], program.dp[degrees]
         first, count = program.stage_base[degrees], program.stage_count[degrees]
         mine, counts = stages[:count], program.stage_rows[first : first + count]
@@ -220,6 +216,8 @@ def evaluate_all(program: Program, vectors: IntArray, order: IntArray, out: Floa
         rungs = rungs_needed(batches, replica.capacity)
         phases = FIRST_RUNG + rungs
         gather_times(edges, rows, times, phases)
+        if times[:, 0].max() >= ILLEGAL_SECONDS:
+            continue
         send = program.send_base[degrees] + positions[program.send_decision]
         totals = program.totals[program.total_row[degrees]]
         sum_blocks(edges.times[send], pp, program.overhead, totals, times, phases, total)

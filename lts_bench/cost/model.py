@@ -17,6 +17,9 @@ from lts_bench.space.strategy import Degrees
 COST_MODEL_VERSION = "1"
 """Changes whenever any score may."""
 
+_WHOLE = np.dtype((np.void, ANSWER.itemsize))
+"""An answer as a block of bytes: rows move at once, not field by field."""
+
 SORTED_FROM = 1024
 """Batches of at least so many vectors are evaluated in the order of the tables."""
 
@@ -34,20 +37,24 @@ class CostModel:
     def raw(self, vectors: NDArray[np.int64]) -> NDArray[np.float64]:
         """(n, columns of ``evaluator``) every number of an evaluation."""
         out = np.empty((len(vectors), evaluator.COLUMNS))
-        given = np.ascontiguousarray(vectors, dtype=np.int64)
-        evaluator.evaluate_all(self.program, given, self._order(given[:, 0]), out)
+        evaluator.evaluate_all(self.program, np.ascontiguousarray(vectors, dtype=np.int64), out)
         return out
 
     def _order(self, degrees: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Vectors that read the same tables one after the other: nothing but the cache sees the difference."""
-        if len(degrees) < SORTED_FROM:
-            return np.arange(len(degrees))
+        """The order in which vectors that read the same tables follow each other: the cache sees the difference."""
         inside = np.clip(degrees, 0, len(self.tables.degrees) - 1)
         return np.argsort(self._locality[inside], kind="stable")
 
     def evaluate(self, vectors: NDArray[np.int64]) -> NDArray[np.void]:
         """(n,) answers of (n, decisions) vectors, illegal ones included."""
-        out = self.raw(vectors)
+        if len(vectors) < SORTED_FROM:
+            return self._answers(self.raw(vectors))
+        order = self._order(vectors[:, 0])
+        answers = np.empty(len(vectors), dtype=ANSWER)
+        answers.view(_WHOLE)[order] = self._answers(self.raw(vectors[order])).view(_WHOLE)
+        return answers
+
+    def _answers(self, out: NDArray[np.float64]) -> NDArray[np.void]:
         answers = np.empty(len(out), dtype=ANSWER)
         answers["goodput_per_npu"] = out[:, evaluator.GOODPUT]
         answers["feasible"] = out[:, evaluator.FEASIBLE] > 0

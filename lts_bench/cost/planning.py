@@ -16,7 +16,7 @@ from lts_bench.cost.propagation import choices
 from lts_bench.cost.redistribution import Step, conversion, wire_bytes
 from lts_bench.cost.wishes import sliced_pins, wishes
 
-MAX_STATES = 2000
+MAX_STATES = 200
 """States kept after an operator, cheapest first: a guard, far above what real programs reach."""
 
 AtHand = tuple[tuple[str, tuple[Layout, ...]], ...]

@@ -101,7 +101,10 @@ def all_reduce(mesh: DeviceMesh, tensor: Tensor, layout: Layout, axes: Axes) -> 
 
 @lru_cache(maxsize=1 << 16)
 def conversion(mesh: DeviceMesh, tensor: Tensor, source: Layout, target: Layout) -> tuple[Step, ...]:
-    """The collectives of the cheapest conversion: Dijkstra over the layouts that moves lead to.
+    """The collectives of the cheapest conversion: Dijkstra over the layouts between two.
+
+    In between, only axes and dimensions change that do so from end to end: compilers do not spread a reduction over
+    devices that stand idle.
 
     Args:
         mesh: the devices.
@@ -110,9 +113,9 @@ def conversion(mesh: DeviceMesh, tensor: Tensor, source: Layout, target: Layout)
         target: the wanted layout; pending axes must be pending in ``source`` too.
     """
     queue: list[tuple[int, int, int, Layout, tuple[Step, ...]]] = [(0, 0, 0, source, ())]
+    between = _dims_between(source, target)
     known: set[Layout] = set()
     pushed = 0
-    useful = tuple(sorted(source.sharded | source.pending | target.sharded))
     while queue:
         wire, count, _, layout, steps = heappop(queue)
         if layout == target:
@@ -120,41 +123,47 @@ def conversion(mesh: DeviceMesh, tensor: Tensor, source: Layout, target: Layout)
         if layout in known:
             continue
         known.add(layout)
-        for move in _moves(mesh, layout, useful):
-            step = _step(mesh, tensor, move)
+        for move in _moves(mesh, layout, between):
             if move.target not in known and target.pending <= move.target.pending:
                 pushed += 1
+                step = _step(mesh, tensor, move)
                 more = step.scaled_wire_bytes(mesh.devices) if step else 0
                 longer = (*steps, step) if step else steps
                 heappush(queue, (wire + more, count + bool(step), pushed, move.target, longer))
     raise AssertionError("every layout leads to every other one")
 
 
-def _moves(mesh: DeviceMesh, layout: Layout, axes: Axes) -> Iterator[Move]:
-    """Moves that split by no other axes: compilers do not spread a reduction over devices that stand idle."""
-    yield from (move for move in moves(layout, axes) if move.kind is not Collective.SEND)
-    yield from _permutes(mesh, layout, axes)
+def _dims_between(source: Layout, target: Layout) -> tuple[tuple[Axes, ...], ...]:
+    """Every split by the axes of source and target of the dimensions where those differ, the rest as it is."""
+    rank = len(source.dims)
+    changed = [dim for dim in range(rank) if source.dims[dim] != target.dims[dim]]
+    axes = sorted({axis for layout in (source, target) for dim in changed for axis in layout.dims[dim]})
+    found: dict[tuple[Axes, ...], None] = {}
+    for places in product((None, *changed), repeat=len(axes)):
+        members = [[axis for axis, at in zip(axes, places, strict=True) if at == dim] for dim in range(rank)]
+        options = [permutations(members[dim]) if dim in changed else [source.dims[dim]] for dim in range(rank)]
+        found.update(dict.fromkeys(product(*options)))
+    return tuple(found)
 
 
-def _permutes(mesh: DeviceMesh, layout: Layout, axes: Axes) -> Iterator[Move]:
+def _moves(mesh: DeviceMesh, layout: Layout, between: tuple[tuple[Axes, ...], ...]) -> Iterator[Move]:
+    axes = tuple(sorted({axis for dims in between for split in dims for axis in split} | layout.pending))
+    legal = frozenset(between)
+    for move in moves(layout, axes):
+        if move.kind is not Collective.SEND and move.target.dims in legal:
+            yield move
+    yield from _permutes(mesh, layout, between)
+
+
+def _permutes(mesh: DeviceMesh, layout: Layout, between: tuple[tuple[Axes, ...], ...]) -> Iterator[Move]:
     """Every device fetches its new shard from one device, where that holds the whole of it."""
     have = [mesh.parts(split) for split in layout.dims]
-    for dims in _all_dims(len(layout.dims), axes):
+    for dims in between:
         finer = all(mesh.parts(new) % old == 0 for new, old in zip(dims, have, strict=True))
         target = Layout(dims, layout.pending)
         if finer and dims != layout.dims and not target.sharded & layout.pending:
             changed = {axis for old, new in zip(layout.dims, dims, strict=True) if old != new for axis in old + new}
             yield Move(Collective.SEND, tuple(sorted(changed)), layout, target)
-
-
-@lru_cache(maxsize=64)
-def _all_dims(rank: int, axes: Axes) -> tuple[tuple[Axes, ...], ...]:
-    """Every way of splitting ``rank`` dimensions by axes."""
-    found: list[tuple[Axes, ...]] = []
-    for places in product(range(rank + 1), repeat=len(axes)):
-        members = [[axis for axis, place in zip(axes, places, strict=True) if place == dim] for dim in range(rank)]
-        found.extend(product(*(permutations(each) for each in members)))
-    return tuple(found)
 
 
 def _step(mesh: DeviceMesh, tensor: Tensor, move: Move) -> Step | None:
