@@ -6,7 +6,7 @@ import numpy as np
 
 from lts_bench.cost.compiled import compiled
 from lts_bench.cost.phases import FIRST_RUNG, LONE_PREFILL, PREFILL
-from lts_bench.cost.program import EdgeRows, FloatArray, IntArray, OperatorRows, Program
+from lts_bench.cost.program import HEAD, EdgeRows, FloatArray, IntArray, OperatorRows, Program
 from lts_bench.cost.steady import (
     ROUND,
     Replica,
@@ -34,9 +34,11 @@ def find_positions(
     vector: IntArray, sizes: IntArray, letters: IntArray, two_axes: IntArray, positions: IntArray
 ) -> bool:
     """Fill every decision's position on the mesh; False where an entry is out of range."""
+    inside = True
     for column in range(len(sizes)):
-        if vector[column] < 0 or vector[column] >= sizes[column]:
-            return False
+        inside &= (vector[column] >= 0) & (vector[column] < sizes[column])
+    if not inside:
+        return False
     axes = two_axes[vector[0]]
     for column in range(1, len(sizes)):
         positions[column] = letters[column, axes, vector[column]]
@@ -80,15 +82,26 @@ def find_rows(edges: EdgeRows, degrees: int, axes: int, positions: IntArray, row
 
 
 @compiled
-def gather_times(edges: EdgeRows, rows: IntArray, blocks: FloatArray, phases: int) -> None:
-    """Sum every block's rows into the first ``phases`` of (blocks, phases)."""
+def gather_times(
+    edges: EdgeRows, seconds: FloatArray, before: int, rows: IntArray, blocks: FloatArray, phases: int
+) -> None:
+    """Sum every block's rows of ``seconds``, the phases after ``before``, into the first ``phases`` of ``blocks``."""
     for block in range(blocks.shape[0]):
         for phase in range(phases):
             blocks[block, phase] = 0.0
     for edge in range(len(rows)):
         block, row = edges.block[edge], rows[edge]
-        for phase in range(min(phases, edges.phases[edge])):
-            blocks[block, phase] += edges.times[row, phase]
+        for phase in range(min(phases, edges.phases[edge] - before)):
+            blocks[block, phase] += seconds[row, phase]
+
+
+@compiled
+def has_illegal(blocks: FloatArray) -> bool:
+    """Whether a gathered row was that of an illegal choice."""
+    illegal = False
+    for block in range(blocks.shape[0]):
+        illegal |= blocks[block, PREFILL] >= ILLEGAL_SECONDS
+    return illegal
 
 
 @compiled
@@ -191,9 +204,10 @@ def rungs_needed(batches: FloatArray, capacity: float) -> int:
 def evaluate_all(program: Program, vectors: IntArray, out: FloatArray) -> None:
     """Evaluate (n, decisions) vectors into (n, COLUMNS) raw results, one after the other."""
     edges, operators, batches, rules = program.edges, program.operators, program.batches, program.rules
-    most_phases, blocks = edges.times.shape[1], program.stage_rows.shape[1]
-    times, memory = np.empty((blocks, most_phases)), np.empty((blocks, 3))
+    blocks, most_phases = program.stage_rows.shape[1], FIRST_RUNG + len(batches)
+    head, tail, memory = np.empty((blocks, HEAD)), np.empty((blocks, most_phases)), np.empty((blocks, 3))
     total, stage, slowest = np.empty(most_phases), np.empty(most_phases), np.empty(most_phases)
+    total_tail, slowest_tail, overhead_tail = total[HEAD:], slowest[HEAD:], program.overhead[HEAD:]
     nothing, rounds = np.zeros(most_phases), np.empty((ROUND, len(batches)))
     stages = np.empty((program.stage_count.max(), 3))
     positions, rows = np.zeros(vectors.shape[1], np.int64), np.empty(len(edges.block), np.int64)
@@ -214,17 +228,25 @@ def evaluate_all(program: Program, vectors: IntArray, out: FloatArray) -> None:
         buffers = program.fixed_bytes + gather_memory(operators, degrees, positions, memory, held, mine)
         replica = Replica(batch_capacity(mine, pp, rules.memory_limit - buffers), pp, dp)
         rungs = rungs_needed(batches, replica.capacity)
-        phases = FIRST_RUNG + rungs
-        gather_times(edges, rows, times, phases)
-        if times[:, 0].max() >= ILLEGAL_SECONDS:
+        phases = min(FIRST_RUNG + rungs, HEAD)
+        gather_times(edges, edges.head, 0, rows, head, phases)
+        if has_illegal(head):
             continue
         send = program.send_base[degrees] + positions[program.send_decision]
-        totals = program.totals[program.total_row[degrees]]
-        sum_blocks(edges.times[send], pp, program.overhead, totals, times, phases, total)
+        totals, host = program.totals[program.total_row[degrees]], program.overhead
+        sum_blocks(edges.head[send], pp, host, totals, head, phases, total)
         heaviest = total
         if pp > 1:
             heaviest = slowest
-            heaviest_stage(counts, nothing, program.overhead, times, phases, stage, heaviest)
+            heaviest_stage(counts, nothing, host, head, phases, stage, heaviest)
+        more = FIRST_RUNG + rungs - HEAD
+        if more > 0 and not 0 < rules.tpot_limit < total[HEAD - 1]:
+            gather_times(edges, edges.tail, HEAD, rows, tail, more)
+            sum_blocks(edges.tail[send], pp, overhead_tail, totals, tail, more, total_tail)
+            if pp > 1:
+                heaviest_stage(counts, nothing, overhead_tail, tail, more, stage, slowest_tail)
+        else:
+            rungs = phases - FIRST_RUNG
         wait_row = program.wait_row[degrees]
         fill_rounds(total, heaviest, program.waits[wait_row], program.shares[wait_row], pp, rungs, rounds)
         found, batch, at = best_batch(replica, rules, batches, rounds, rungs)

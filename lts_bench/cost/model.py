@@ -51,7 +51,7 @@ class CostModel:
             return self._answers(self.raw(vectors))
         order = self._order(vectors[:, 0])
         answers = np.empty(len(vectors), dtype=ANSWER)
-        answers.view(_WHOLE)[order] = self._answers(self.raw(vectors[order])).view(_WHOLE)
+        answers.view(_WHOLE)[order] = self._answers(self.raw(np.take(vectors, order, axis=0))).view(_WHOLE)
         return answers
 
     def _answers(self, out: NDArray[np.float64]) -> NDArray[np.void]:

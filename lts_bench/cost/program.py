@@ -18,15 +18,19 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
+HEAD = 22
+"""Phases up to a batch size of 64, which a TPOT limit rarely lets a large model exceed."""
+
+
 class EdgeRows(NamedTuple):
-    """Rows of edges: ``times[base[degrees, edge] + i · targets[axes, edge] + j]``.
+    """Rows of edges: ``base[degrees, edge] + i · targets[axes, edge] + j``.
 
     Attributes:
         block: (edges,) block that an edge belongs to; source, target: its decisions.
         base: (degrees, edges).
         targets: (2, edges) choices of the target on a mesh of one or two axes.
         phases: (edges,) phases in which the rows hold anything: all or the prefill alone.
-        times: (rows, phases) seconds.
+        head: (rows, HEAD) seconds of the first phases, and tail: of the others; most strategies need the head alone.
     """
 
     block: IntArray
@@ -35,7 +39,8 @@ class EdgeRows(NamedTuple):
     base: IntArray
     targets: IntArray
     phases: IntArray
-    times: FloatArray
+    head: FloatArray
+    tail: FloatArray
 
 
 class OperatorRows(NamedTuple):
@@ -184,7 +189,8 @@ def _edge_rows(tables: Tables) -> EdgeRows:
         base=np.ascontiguousarray(np.array([edge.base for edge in edges]).T),
         targets=np.array([[edge.targets[axes] for edge in edges] for axes in (0, 1)], dtype=np.int64),
         phases=_integers([tables.times.shape[1] if edge.decodes else FIRST_RUNG for edge in edges]),
-        times=np.ascontiguousarray(tables.times),
+        head=np.ascontiguousarray(tables.times[:, :HEAD]),
+        tail=np.ascontiguousarray(tables.times[:, HEAD:]),
     )
 
 

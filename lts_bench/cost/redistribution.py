@@ -114,6 +114,7 @@ def conversion(mesh: DeviceMesh, tensor: Tensor, source: Layout, target: Layout)
     """
     queue: list[tuple[int, int, int, Layout, tuple[Step, ...]]] = [(0, 0, 0, source, ())]
     between = _dims_between(source, target)
+    axes = tuple(sorted(source.sharded | source.pending | target.sharded))
     known: set[Layout] = set()
     pushed = 0
     while queue:
@@ -123,8 +124,9 @@ def conversion(mesh: DeviceMesh, tensor: Tensor, source: Layout, target: Layout)
         if layout in known:
             continue
         known.add(layout)
-        for move in _moves(mesh, layout, between):
-            if move.target not in known and target.pending <= move.target.pending:
+        for move in (*moves(layout, axes), *_fetch(mesh, layout, target)):
+            fits = move.target.dims in between and target.pending <= move.target.pending
+            if fits and move.target not in known:
                 pushed += 1
                 step = _step(mesh, tensor, move)
                 more = step.scaled_wire_bytes(mesh.devices) if step else 0
@@ -133,37 +135,25 @@ def conversion(mesh: DeviceMesh, tensor: Tensor, source: Layout, target: Layout)
     raise AssertionError("every layout leads to every other one")
 
 
-def _dims_between(source: Layout, target: Layout) -> tuple[tuple[Axes, ...], ...]:
+def _dims_between(source: Layout, target: Layout) -> frozenset[tuple[Axes, ...]]:
     """Every split by the axes of source and target of the dimensions where those differ, the rest as it is."""
     rank = len(source.dims)
     changed = [dim for dim in range(rank) if source.dims[dim] != target.dims[dim]]
     axes = sorted({axis for layout in (source, target) for dim in changed for axis in layout.dims[dim]})
-    found: dict[tuple[Axes, ...], None] = {}
+    found: set[tuple[Axes, ...]] = set()
     for places in product((None, *changed), repeat=len(axes)):
         members = [[axis for axis, at in zip(axes, places, strict=True) if at == dim] for dim in range(rank)]
         options = [permutations(members[dim]) if dim in changed else [source.dims[dim]] for dim in range(rank)]
-        found.update(dict.fromkeys(product(*options)))
-    return tuple(found)
+        found.update(product(*options))
+    return frozenset(found)
 
 
-def _moves(mesh: DeviceMesh, layout: Layout, between: tuple[tuple[Axes, ...], ...]) -> Iterator[Move]:
-    axes = tuple(sorted({axis for dims in between for split in dims for axis in split} | layout.pending))
-    legal = frozenset(between)
-    for move in moves(layout, axes):
-        if move.kind is not Collective.SEND and move.target.dims in legal:
-            yield move
-    yield from _permutes(mesh, layout, between)
-
-
-def _permutes(mesh: DeviceMesh, layout: Layout, between: tuple[tuple[Axes, ...], ...]) -> Iterator[Move]:
+def _fetch(mesh: DeviceMesh, layout: Layout, target: Layout) -> Iterator[Move]:
     """Every device fetches its new shard from one device, where that holds the whole of it."""
-    have = [mesh.parts(split) for split in layout.dims]
-    for dims in between:
-        finer = all(mesh.parts(new) % old == 0 for new, old in zip(dims, have, strict=True))
-        target = Layout(dims, layout.pending)
-        if finer and dims != layout.dims and not target.sharded & layout.pending:
-            changed = {axis for old, new in zip(layout.dims, dims, strict=True) if old != new for axis in old + new}
-            yield Move(Collective.SEND, tuple(sorted(changed)), layout, target)
+    pairs = list(zip(layout.dims, target.dims, strict=True))
+    if layout.pending == target.pending and all(mesh.parts(new) % mesh.parts(old) == 0 for old, new in pairs):
+        changed = {axis for old, new in pairs if old != new for axis in old + new}
+        yield Move(Collective.SEND, tuple(sorted(changed)), layout, target)
 
 
 def _step(mesh: DeviceMesh, tensor: Tensor, move: Move) -> Step | None:

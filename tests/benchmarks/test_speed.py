@@ -12,7 +12,7 @@ import pytest
 import lts_bench
 from lts_bench.task import Task
 
-VECTORS = 200_000
+VECTORS = 1_000_000
 TASKS = {
     "llama-3.1-70b on 64 H100": ("llama-3.1-70b", "h100x64", "isl=1024,osl=1024,ttft_ms=2000,tpot_ms=50"),
     "deepseek-v3 on 256 H100": ("deepseek-v3", "h100x256", "isl=2048,osl=1024,ttft_ms=3000,tpot_ms=50"),
