@@ -23,7 +23,10 @@ Config.warnings["not_compiled"] = False
 
 
 class Evolution(Agent):
-    """Genetic algorithm: tournaments, uniform crossover, near degrees, feasible before infeasible."""
+    """Genetic algorithm: tournaments, uniform crossover, near degrees, feasible before infeasible.
+
+    Population 20 (40 tried) and moves 0.25 were chosen on eight tasks at e1k, seven of them of the suite large-npu.
+    """
 
     name, version, track, anytime = "evolution", "2", "search", True
     defaults: ClassVar[dict[str, Any]] = {"population": 20, "moves": 0.25, "mutations": 1.5}

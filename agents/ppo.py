@@ -56,6 +56,9 @@ class PPOAgent(Agent):
 
     ``exploration`` is the number of decisions an episode that are drawn uniformly: with so few episodes a policy that
     commits early would else propose one strategy again and again.
+
+    Some thirty settings (learning rate, entropy, λ, batch and hidden sizes) were tried on four tasks at e1k, three of
+    them of the suite large-npu, with 3 to 6 seeds each; the learning rate alone stood clear of the noise.
     """
 
     name, version, track, anytime = "ppo", "2", "search", True
