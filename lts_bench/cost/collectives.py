@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lts_bench.cost.groups import Group
+from lts_bench.cost.kernels import US
 from lts_bench.specs.cluster import Cluster
 from lts_bench.specs.topology import Regimes, ScaleOut, ScaleUp
 
 FloatArray = NDArray[np.float64]
 REGIMES = 2
-US = 1e-6
 
 
 class Collective(IntEnum):

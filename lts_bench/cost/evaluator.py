@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lts_bench.answer import ILLEGAL_VIOLATION
 from lts_bench.cost.compiled import compiled
 from lts_bench.cost.phases import FIRST_RUNG, LONE_PREFILL, PREFILL
 from lts_bench.cost.program import HEAD, EdgeRows, FloatArray, IntArray, OperatorRows, Program
@@ -21,12 +22,11 @@ from lts_bench.cost.steady import (
     round_seconds,
     ttft_terms,
 )
+from lts_bench.cost.tables import ILLEGAL_SECONDS
 
 GOODPUT, FEASIBLE, LEGAL, TTFT, TPOT, MEMORY, OVER_MEMORY, OVER_TTFT, OVER_TPOT, BATCH, ROUND_SECONDS = range(11)
 """Columns of an evaluation's raw result; BATCH and ROUND_SECONDS are b and s."""
 COLUMNS = 11
-ILLEGAL_SECONDS = 1e14
-OVER_ILLEGAL = 1e3
 
 
 @compiled
@@ -214,7 +214,7 @@ def evaluate_all(program: Program, vectors: IntArray, out: FloatArray) -> None:
     for index in range(vectors.shape[0]):
         result = out[index]
         result[:] = 0.0
-        result[OVER_MEMORY : OVER_TPOT + 1] = OVER_ILLEGAL
+        result[OVER_MEMORY : OVER_TPOT + 1] = ILLEGAL_VIOLATION
         degrees = vectors[index, 0]
         if not find_positions(vectors[index], program.sizes, program.letters, program.two_axes, positions):
             continue

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lts_bench.cost.collectives import Collective, regimes, seconds
 from lts_bench.cost.groups import Group, place_group
-from lts_bench.cost.kernels import compute_type, distinct_experts, expert_seconds
+from lts_bench.cost.kernels import US, compute_type, distinct_experts, expert_seconds
 from lts_bench.cost.nodes import ACTIVATION_BYTES, BUFFER, WEIGHTS, Setting, local_features, mean_weight_bytes
 from lts_bench.cost.phases import FIRST_RUNG, LONE_PREFILL
 from lts_bench.space.operators import MATMUL
@@ -26,7 +26,6 @@ from lts_bench.specs.formats import DTYPE_BYTES
 from lts_bench.specs.layers import MoeFfn
 
 FloatArray = NDArray[np.float64]
-US = 1e-6
 LETTERS = MATMUL
 
 

@@ -53,11 +53,6 @@ class Attention:
         return 2 * self.kv_heads * self.head_dim if self.holds_kv else 0
 
     @property
-    def state_elements(self) -> int:
-        """Elements of state a sequence holds whatever its length."""
-        return 0
-
-    @property
     def state_bytes(self) -> float:
         """Bytes of state a sequence holds whatever its length."""
         return 0.0
@@ -65,7 +60,7 @@ class Attention:
     def operators(self, hidden: int) -> dict[str, Matrix]:
         """Weights by operator name."""
         q = self.heads * self.head_dim * (2 if self.gated else 1)
-        kv = 2 * self.kv_heads * self.head_dim if self.holds_kv else 0
+        kv = self.kv_elements
         bias = (q + kv if self.qkv_bias else 0) + self.vectors
         return {
             "attention.qkv": Matrix(hidden, q + kv, "attention", unit_n=self.head_dim, vectors=bias),
@@ -94,11 +89,6 @@ class LatentAttention:
     def kv_elements(self) -> int:
         """KV cache elements of one token."""
         return self.kv_rank + self.rope_dim
-
-    @property
-    def state_elements(self) -> int:
-        """Elements of state a sequence holds whatever its length."""
-        return 0
 
     @property
     def state_bytes(self) -> float:
