@@ -235,6 +235,23 @@ def evaluate(
 
 
 @app.command()
+def calibrate(
+    table: Annotated[Path, typer.Argument(metavar="TABLE.csv", help="Measured kernels, networks or serving runs.")],
+    out: Annotated[Path, typer.Option(metavar="FILE.yaml", help="Where it goes, with refitted constants.")],
+    chip: Annotated[str | None, typer.Option(metavar="CHIP", help="A built-in chip or a YAML file.")] = None,
+    cluster: Annotated[str | None, typer.Option(metavar="CLUSTER", help="A built-in cluster or a YAML file.")] = None,
+    engine: Annotated[str | None, typer.Option(metavar="ENGINE", help="A built-in engine or a YAML file.")] = None,
+    models: Annotated[Path | None, typer.Option(metavar="DIR", help="With --engine: folder of configs.")] = None,
+    only: Annotated[str | None, typer.Option(metavar="PART", help="With --engine: host or requests.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Refit the constants of a chip's kernels, a cluster's networks or an engine's host to a table of measurements."""
+    from lts_bench.calibrate.commands import Job, refit
+
+    refit(Job(table, out, chip, cluster, engine, models, only), as_json=as_json)
+
+
+@app.command()
 def check_agent(
     ref: Annotated[str, typer.Argument(metavar="REF", help="A name, or FILE.py:CLASS.")],
     task: Annotated[str | None, typer.Option(help="The task to check on (default: the first of smoke).")] = None,

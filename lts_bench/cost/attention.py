@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 from lts_bench.cost.collectives import Collective
 from lts_bench.cost.kernels import (
     decode_attention_seconds,
-    latent_attention_seconds,
+    latent_decode_seconds,
     prefill_attention_seconds,
     streaming_seconds,
 )
 from lts_bench.cost.nodes import ACTIVATION_BYTES, KV_FULL, KV_MEAN, View
-from lts_bench.cost.phases import FIRST_RUNG
 from lts_bench.specs.formats import DTYPE_BYTES
 from lts_bench.specs.layers import Attention, LatentAttention, Layer, LinearMixer
 
 FloatArray = NDArray[np.float64]
+STATISTIC_BYTES = DTYPE_BYTES["fp32"]
+"""A maximum, a sum or a mean square, kept in 32 bit."""
 
 
 def core_node(view: View, layer: Layer) -> tuple[FloatArray, FloatArray]:
@@ -31,14 +32,19 @@ def core_node(view: View, layer: Layer) -> tuple[FloatArray, FloatArray]:
     if isinstance(mixer, LinearMixer):
         return _recurrence(view, mixer)
     assert isinstance(mixer, Attention | LatentAttention)
-    time = np.empty((len(view.mesh), len(view.choices), len(view.setting.phases)))
-    time[..., :FIRST_RUNG] = _prefill(view, mixer)
-    time[..., FIRST_RUNG:] = _decode(view, mixer)
+    phases = view.setting.phases
+    time = np.zeros((len(view.mesh), len(view.choices), len(phases)))
+    for sequences, part in ((phases.prefilled, _prefill), (phases.decoded, _decode)):
+        time[..., sequences > 0] += part(view, mixer)[..., sequences > 0]
+    if isinstance(mixer, Attention) and mixer.joint_norm:
+        time += view.collective(Collective.ALL_REDUCE, 2 * STATISTIC_BYTES * _tokens(view), "heads")
     return time, _cache(view, mixer)
 
 
-def _window(mixer: Attention | LatentAttention) -> float:
-    return float(mixer.window) if isinstance(mixer, Attention) and mixer.window else np.inf
+def _window(view: View, mixer: Attention | LatentAttention) -> float:
+    if isinstance(mixer, LatentAttention) or not mixer.window or view.setting.engine.sliding_window == "ignored":
+        return np.inf
+    return float(mixer.window)
 
 
 def _widths(mixer: Attention | LatentAttention, absorbed: bool) -> tuple[int, int]:
@@ -58,46 +64,53 @@ def _kv_elements(view: View, mixer: Attention | LatentAttention) -> FloatArray:
 
 
 def _prefill(view: View, mixer: Attention | LatentAttention) -> FloatArray:
-    """(keys, choices, 1) causal attention on whole or split tokens, K and V gathered over split ones."""
+    """(keys, choices, phases) causal attention on whole or split tokens, K and V gathered over split ones."""
     setting = view.setting
+    chip, prompts = setting.cluster.chip, setting.phases.prefilled
     isl = float(setting.phases.workload.isl)
-    qk, value = _widths(mixer, absorbed=False)
-    seen = isl * min(_window(mixer), isl) if _window(mixer) < isl else isl * isl / 2
-    heads = np.ceil(mixer.heads / view.split("heads"))
-    flops = 2 * heads * seen * (qk + value) / view.split("batch", "kv_sequence")
-    time = prefill_attention_seconds(setting.cluster.chip, flops)[..., None]
-    kv_bytes = (isl * _kv_elements(view, mixer) * ACTIVATION_BYTES)[..., None]
+    reach = min(_window(view, mixer), isl)
+    constants, kv_heads = chip.kernels.latent_prefill, mixer.heads
+    if isinstance(mixer, Attention):
+        constants, kv_heads = chip.kernels.prefill_attention, mixer.kv_heads
+    time = prefill_attention_seconds(
+        chip,
+        constants,
+        heads=prompts * np.ceil(mixer.heads / view.split("heads"))[..., None],
+        kv_heads=prompts * np.ceil(kv_heads / view.split("heads"))[..., None],
+        queries=(isl / view.split("batch", "kv_sequence"))[..., None],
+        keys=reach - reach**2 / (2 * isl),
+        longest=reach,
+        width=sum(_widths(mixer, absorbed=False)),
+    )
+    kv_bytes = prompts * (isl * _kv_elements(view, mixer) * ACTIVATION_BYTES)[..., None]
     if isinstance(mixer, Attention):
         # latent attention gathers its latents before expanding them: that is a conversion, not part of the core
-        gathered = view.collective(Collective.ALL_GATHER, kv_bytes, "batch", "kv_sequence")
-        time = time + gathered[..., :1]
-    handed = view.collective(Collective.ALL_TO_ALL, kv_bytes / view.split("batch")[..., None], "batch")
-    return time + handed[..., :1]
+        time = time + view.collective(Collective.ALL_GATHER, kv_bytes, "batch", "kv_sequence")
+    return time + view.collective(Collective.ALL_TO_ALL, kv_bytes / view.split("batch")[..., None], "batch")
 
 
 def _decode(view: View, mixer: Attention | LatentAttention) -> FloatArray:
-    """(keys, choices, rungs) one token a sequence; partial results of a split cache carry two statistics a head."""
+    """(keys, choices, phases) one token a sequence; partial results of a split cache carry two statistics a head."""
     setting = view.setting
-    phases = setting.phases
-    context = min(phases.mean_context, _window(mixer))
-    sequences = np.ceil(phases.batches / view.split("batch")[:, :, None])
-    heads = np.ceil(mixer.heads / view.split("heads"))[..., None]
-    local = context / view.split("kv_sequence")[..., None]
-    qk, value = _widths(mixer, absorbed=True)
-    flops = 2 * sequences * heads * local * (qk + value)
-    kv_type = DTYPE_BYTES[setting.model.precision.kv]
-    kv_bytes = sequences * local * _kv_elements(view, mixer)[..., None] * kv_type
-    kernel = latent_attention_seconds if isinstance(mixer, LatentAttention) else decode_attention_seconds
-    prompts = np.zeros((*heads.shape[:2], FIRST_RUNG))
-    statistics = np.concatenate((prompts, sequences * heads * 2 * 4.0), axis=2)
-    combined = view.collective(Collective.ALL_REDUCE, statistics, "kv_sequence")
-    return kernel(setting.cluster.chip, kv_bytes, flops) + combined[..., FIRST_RUNG:]
+    phases, chip = setting.phases, setting.cluster.chip
+    sequences = np.ceil(phases.decoded / view.split("batch")[:, :, None])
+    heads = sequences * np.ceil(mixer.heads / view.split("heads"))[..., None]
+    local = min(phases.mean_context, _window(view, mixer)) / view.split("kv_sequence")[..., None]
+    width = sum(_widths(mixer, absorbed=True))
+    flops = 2 * heads * local * width
+    kv_bytes = sequences * local * _kv_elements(view, mixer)[..., None] * DTYPE_BYTES[setting.model.precision.kv]
+    if isinstance(mixer, LatentAttention):
+        time = latent_decode_seconds(chip, kv_bytes=kv_bytes, flops=flops, heads=heads, width=width, context=local)
+    else:
+        blocks = sequences * np.ceil(mixer.kv_heads / view.split("heads"))[..., None]
+        time = decode_attention_seconds(chip, kv_bytes=kv_bytes, flops=flops, blocks=blocks, context=local)
+    return time + view.collective(Collective.ALL_REDUCE, 2 * STATISTIC_BYTES * heads, "kv_sequence")
 
 
 def _cache(view: View, mixer: Attention | LatentAttention) -> FloatArray:
     """(keys, choices, 4) KV bytes of one sequence on one device."""
     setting = view.setting
-    window = np.inf if setting.engine.window_kv == "full_pages" else _window(mixer)
+    window = _window(view, mixer) if setting.engine.sliding_window == "freed" else np.inf
     full = setting.phases.full_context
     mean = full if setting.engine.kv_reservation == "full" else setting.phases.mean_context
     token = _kv_elements(view, mixer) * DTYPE_BYTES[setting.model.precision.kv] * (mixer.kv_elements > 0)
@@ -123,7 +136,7 @@ def _recurrence(view: View, mixer: LinearMixer) -> tuple[FloatArray, FloatArray]
     time = floor + np.maximum(streaming_seconds(chip, moved), flops / peak)
     states = (state * view.split("batch"))[..., None]
     passed = view.collective(Collective.ALL_GATHER, states, "batch")
-    time[..., :FIRST_RUNG] += passed[..., :FIRST_RUNG]
+    time += np.where(phases.prefilled > 0, passed, 0.0)
     memory = np.zeros((*state.shape, 4))
     memory[..., KV_MEAN] = state / view.split("batch")
     memory[..., KV_FULL] = state

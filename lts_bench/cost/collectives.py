@@ -1,4 +1,4 @@
-"""What a collective costs: for every kind and group the lesser of affine regimes, ``latency + bytes · inverse rate``.
+"""What a collective costs: for every kind and group the least of affine regimes, ``latency + bytes · inverse rate``.
 
 n is the all-reduce buffer, the reduce-scatter input, the all-gather output, the local all-to-all buffer or the bytes
 sent point to point. Formulas: nccl-tests PERFORMANCE.md, Thakur et al. 2005, "How to Scale Your Model".
@@ -6,19 +6,22 @@ sent point to point. Formulas: nccl-tests PERFORMANCE.md, Thakur et al. 2005, "H
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
-from math import log2
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lts_bench.cost.groups import Group
 from lts_bench.cost.kernels import US
+from lts_bench.cost.levels import crossing_levels, crossing_seconds
 from lts_bench.specs.cluster import Cluster
-from lts_bench.specs.topology import Regimes, ScaleOut, ScaleUp
+from lts_bench.specs.collectives import REGIMES, Collectives, Regime
+from lts_bench.specs.topology import ScaleUp
 
 FloatArray = NDArray[np.float64]
-REGIMES = 2
+SHARP_GAIN = 1.3
+"""All-reduce in the switches against the plain one, in practice ("How to Scale Your Model")."""
 
 
 class Collective(IntEnum):
@@ -36,23 +39,35 @@ class Collective(IntEnum):
         return self.name.lower().replace("_", "-")
 
 
-def regimes(cluster: Cluster, group: Group) -> FloatArray:
-    """(kinds, regimes, 2) latency in seconds and seconds per byte of every kind of collective of a group."""
+def regimes(cluster: Cluster, group: Group, library: str | None = None) -> FloatArray:
+    """(kinds, regimes, 2) latency in seconds and seconds per byte of every kind of collective of a group.
+
+    Args:
+        cluster: the networks and their constants.
+        group: devices that communicate.
+        library: whose all-reduce kernels are used; None, an unknown one or a group out of its reach for the vendor's.
+    """
     table = np.zeros((len(Collective), REGIMES, 2))
     if group.size == 1:
         return table
-    scale_up = cluster.scale_up
-    inside = _torus(scale_up, group) if group.torus else _inside(scale_up, group)
-    table[:] = inside
-    if group.domains > 1 and cluster.scale_out is not None:
-        _cross(table, crossing_rate(cluster, group), cluster.scale_out.latency_us * US, group)
+    constants = cluster.collectives
+    if group.torus:
+        table = _torus(cluster.scale_up, constants, group)
+    elif group.local > 1:
+        table = _inside(cluster.scale_up, constants, group.local, _all_reduce(constants, group, library))
+    if group.domains > 1:
+        _cross(table, cluster, group)
     return table
 
 
 def seconds(table: FloatArray, kind: Collective, n: FloatArray) -> FloatArray:
     """Time of ``kind`` on ``n`` bytes; ``table`` is (…, kinds, regimes, 2) and n (…, phases)."""
-    pieces = table[..., kind, :, :]
-    latency, inverse_rate = pieces[..., None, :, 0], pieces[..., None, :, 1]
+    return least(table[..., kind, :, :], n)
+
+
+def least(lines: FloatArray, n: FloatArray) -> FloatArray:
+    """Least of the regimes, (…, regimes, 2), at ``n`` bytes, (…, phases)."""
+    latency, inverse_rate = lines[..., None, :, 0], lines[..., None, :, 1]
     time: FloatArray = (latency + n[..., None] * inverse_rate).min(axis=-1)
     return time
 
@@ -62,93 +77,95 @@ def device_rate(scale_up: ScaleUp, devices: int) -> float:
     return scale_up.bytes_per_s * (devices - 1 if scale_up.kind == "full_mesh" else 1)
 
 
-def _latency(regime: Regimes, devices: int) -> float:
-    return (regime.latency_us + regime.latency_per_doubling_us * max(log2(devices) - 1, 0)) * US
+def efficiency(regime: Regime, devices: int) -> float:
+    """Share of the rate that a group of so many devices reaches."""
+    return min(regime.efficiency * math.pow(devices / 2, regime.efficiency_growth), 1.0)
 
 
-def _inside(scale_up: ScaleUp, group: Group) -> FloatArray:
-    """Groups inside one domain: the volumes of a two-shot all-reduce and of pairwise exchanges in both regimes.
+def _all_reduce(constants: Collectives, group: Group, library: str | None) -> tuple[Regime, ...]:
+    custom = constants.custom_all_reduce.get(library or "")
+    if custom is None or group.domains > 1 or (custom.devices is not None and group.local_span > custom.devices):
+        return constants.all_reduce
+    return custom.regimes
 
-    Where low-latency all-reduces do not reach, small ones are a reduce-scatter and an all-gather.
-    """
-    table = np.zeros((len(Collective), REGIMES, 2))
-    p = group.local
-    if p == 1:
-        return table
-    rate = device_rate(scale_up, p)
-    share = (p - 1) / p
-    reduce, gather, exchange = scale_up.all_reduce, scale_up.all_gather, scale_up.all_to_all
-    table[Collective.ALL_REDUCE] = [
-        [_latency(reduce, p), 2 * share / (reduce.efficiency * rate)],
-        [reduce.large_latency_us * US, 2 * share / (reduce.large_efficiency * rate)],
-    ]
-    for kind, regime in (
-        (Collective.REDUCE_SCATTER, gather),
-        (Collective.ALL_GATHER, gather),
-        (Collective.ALL_TO_ALL, exchange),
-    ):
-        table[kind] = [
-            [_latency(regime, p), share / (regime.efficiency * rate)],
-            [regime.large_latency_us * US, share / (regime.large_efficiency * rate)],
+
+def _filled(pieces: list[tuple[float, float]]) -> FloatArray:
+    """(regimes, 2) of up to so many regimes; the last one is repeated."""
+    return np.array(pieces + pieces[-1:] * (REGIMES - len(pieces)))
+
+
+def _lines(regimes: tuple[Regime, ...], devices: int, volume: float, rate: float) -> FloatArray:
+    """(regimes, 2) of a collective that moves ``volume`` of its bytes at shares of ``rate``."""
+    return _filled(
+        [
+            (
+                (each.latency_us + each.latency_per_device_us * (devices - 2)) * US,
+                volume / (efficiency(each, devices) * rate),
+            )
+            for each in regimes
         ]
-    if scale_up.low_latency_devices is not None and group.local_span > scale_up.low_latency_devices:
-        table[Collective.ALL_REDUCE, 0] = 2 * table[Collective.ALL_GATHER, 0]
-    table[Collective.SEND] = [_latency(exchange, 2), 1 / (exchange.large_efficiency * device_rate(scale_up, 2))]
+    )
+
+
+def _inside(scale_up: ScaleUp, constants: Collectives, p: int, all_reduce: tuple[Regime, ...]) -> FloatArray:
+    """Groups of p devices in one domain: the volumes of a two-shot all-reduce and of pairwise exchanges.
+
+    A message between two devices is one line: the latency of a small exchange, the rate of a large one.
+    """
+    rate, share = device_rate(scale_up, p), (p - 1) / p
+    gather, exchange = constants.all_gather, constants.all_to_all
+    table = np.zeros((len(Collective), REGIMES, 2))
+    table[Collective.ALL_REDUCE] = _lines(all_reduce, p, 2 * share, rate)
+    table[Collective.REDUCE_SCATTER] = table[Collective.ALL_GATHER] = _lines(gather, p, share, rate)
+    table[Collective.ALL_TO_ALL] = _lines(exchange, p, share, rate)
+    table[Collective.SEND] = [
+        exchange[0].latency_us * US,
+        1 / (efficiency(exchange[-1], 2) * device_rate(scale_up, 2)),
+    ]
     return table
 
 
-def _torus(scale_up: ScaleUp, group: Group) -> FloatArray:
+def _torus(scale_up: ScaleUp, constants: Collectives, group: Group) -> FloatArray:
     """Rings of both directions on every spanned axis at once; strided groups share the links of their axis.
 
     All-gather n(p−1)/(p·Σ rates), latency Σ hops; all-to-all max n·a/(8·rate) (4 without wrap-around).
     """
-    gather, link = scale_up.all_gather, scale_up.bytes_per_s
-    hop = gather.latency_us * US
+    link = scale_up.bytes_per_s
     rates = [(2 if axis.wrapped else 1) * link / axis.stride for axis in group.torus]
     hops = sum((axis.devices / 2 if axis.wrapped else axis.devices - 1) * axis.stride for axis in group.torus)
-    volume = (group.size - 1) / group.size / (sum(rates) * gather.large_efficiency)
-    slowest = max(
-        axis.devices * axis.stride / ((8 if axis.wrapped else 4) * link * gather.large_efficiency)
-        for axis in group.torus
-    )
+    share = (group.size - 1) / group.size / sum(rates)
+    slowest = max(axis.devices * axis.stride / ((8 if axis.wrapped else 4) * link) for axis in group.torus)
+
+    def lines(regimes: tuple[Regime, ...], steps: float, inverse_rate: float) -> FloatArray:
+        return _filled([(steps * each.latency_us * US, inverse_rate / each.efficiency) for each in regimes])
+
     table = np.zeros((len(Collective), REGIMES, 2))
-    table[Collective.ALL_REDUCE] = [2 * hops * hop, 2 * volume]
-    table[Collective.REDUCE_SCATTER] = table[Collective.ALL_GATHER] = [hops * hop, volume]
-    table[Collective.ALL_TO_ALL] = [hops * hop, slowest]
-    table[Collective.SEND] = [hops * hop, 1 / (min(rates) * gather.large_efficiency)]
+    table[Collective.ALL_REDUCE] = lines(constants.all_reduce, 2 * hops, 2 * share)
+    table[Collective.REDUCE_SCATTER] = table[Collective.ALL_GATHER] = lines(constants.all_gather, hops, share)
+    table[Collective.ALL_TO_ALL] = lines(constants.all_to_all, hops, slowest)
+    table[Collective.SEND] = lines(constants.all_to_all, hops, 1 / min(rates))[-1]
     return table
 
 
-def crossing_rate(cluster: Cluster, group: Group) -> float:
-    """Bytes/s and direction per device between domains: injection, less where an upper level is oversubscribed."""
+def _cross(table: FloatArray, cluster: Cluster, group: Group) -> None:
+    """Add the steps between domains of ``g`` devices each to the table of the steps inside them.
+
+    Reduce-scatter inside, then over each level between the domains of equal local ranks, all-gather back; an
+    all-to-all goes over all levels at once, and the one that binds counts.
+    """
     scale_out = cluster.scale_out
     assert scale_out is not None
-    rate = scale_out.bytes_per_s * scale_out.efficiency
-    if scale_out.block_devices is not None and group.span > scale_out.block_devices:
-        rate /= scale_out.oversubscription
-    if scale_out.kind == "dragonfly" and scale_out.groups and group.span > cluster.devices / scale_out.groups:
-        rate = min(rate, _global_rate(scale_out))
-    return rate
-
-
-def _global_rate(scale_out: ScaleOut) -> float:
-    """A device's share of the global links between the groups of a dragonfly (Kim et al. 2008)."""
-    assert scale_out.global_links and scale_out.global_bytes_per_s and scale_out.devices_per_router
-    return scale_out.global_links * scale_out.global_bytes_per_s * scale_out.efficiency / scale_out.devices_per_router
-
-
-def _cross(table: FloatArray, rate: float, step: float, group: Group) -> None:
-    """Add the step between ``m`` domains of ``g`` devices to the table of the steps inside them.
-
-    Reduce-scatter inside, exchange between the domains of equal local ranks, all-gather inside; ``rate`` is in bytes/s
-    per device, ``step`` the seconds of latency.
-    """
-    g, m = group.local, group.domains
-    doublings, share = log2(m), (m - 1) / m
-    table[Collective.ALL_REDUCE] += [2 * doublings * step, 2 * share / (g * rate)]
+    levels = crossing_levels(cluster, group)
+    latency = sum(math.log2(level.count) for level in levels) * scale_out.latency_us * US
+    gathered, held = 0.0, float(group.local)
+    for level in levels:
+        gathered += (level.count - 1) / level.count / (held * level.bytes_per_s)
+        held *= level.count
+    reduced = 2 * gathered / (SHARP_GAIN if scale_out.in_network_reduction else 1)
+    table[Collective.ALL_REDUCE] += [2 * latency, reduced]
     for kind in (Collective.REDUCE_SCATTER, Collective.ALL_GATHER):
-        table[kind] += [doublings * step, share / (g * rate)]
+        table[kind] += [latency, gathered]
     exchange = table[Collective.ALL_TO_ALL]
-    exchange[:, 0] += doublings * step
-    exchange[:, 1] = np.maximum(exchange[:, 1] / m, share / rate)
-    table[Collective.SEND] = [step, 1 / rate]
+    exchange[:, 0] += latency
+    exchange[:, 1] = np.maximum(exchange[:, 1] / group.domains, crossing_seconds(cluster, group))
+    table[Collective.SEND] = [scale_out.latency_us * US, 1 / levels[-1].bytes_per_s]

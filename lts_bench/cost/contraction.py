@@ -31,6 +31,24 @@ def contraction(operator: Operator, place: Place, layouts: Sequence[Layout]) -> 
             yield here.choice(assigned, split)
 
 
+def contracted(words: Iterable[str], out: str) -> set[str]:
+    """Indices that are summed over."""
+    return {letter for word in words for letter in word} - set(out)
+
+
+def operand_layout(word: str, split: Mapping[str, Axes], pending: frozenset[int] = frozenset()) -> Layout:
+    """Layout of an operand: a split index splits every operand that has it."""
+    return Layout(tuple(split.get(letter, ()) for letter in word), pending)
+
+
+def result_layout(
+    words: Iterable[str], out: str, split: Mapping[str, Axes], pending: frozenset[int] = frozenset()
+) -> Layout:
+    """Layout of the result: it is split where it has a split index, and partial where that is summed over."""
+    summed = {axis for letter in contracted(words, out) for axis in split.get(letter, ())}
+    return operand_layout(out, split, pending | summed)
+
+
 @dataclass(frozen=True)
 class _Contraction:
     operator: Operator
@@ -50,7 +68,7 @@ class _Contraction:
     @cached_property
     def contracted(self) -> set[str]:
         """Indices that are summed over."""
-        return {letter for word in self.words for letter in word} - set(self.out)
+        return contracted(self.words, self.out)
 
     def indices(self, axis: int) -> list[str]:
         """The indices that an axis may split, most natural first.
@@ -132,13 +150,9 @@ class _Contraction:
     def choice(self, assigned: Sequence[str], split: Mapping[str, Axes]) -> Choice:
         """The contraction whose indices are split so."""
         kept = [frozenset(axis for axis in each.pending if assigned[axis] == PENDING) for each in self.layouts]
-        operands = tuple(
-            Layout(tuple(split.get(letter, ()) for letter in word), own)
-            for word, own in zip(self.words, kept, strict=True)
-        )
-        summed = {axis for letter, group in split.items() if letter in self.contracted for axis in group}
-        dims = tuple(split.get(letter, ()) for letter in self.out)
-        return Choice(operands, Layout(dims, kept[0] | kept[1] | summed), self._flops(split))
+        pairs = zip(self.words, kept, strict=True)
+        operands = tuple(operand_layout(word, split, own) for word, own in pairs)
+        return Choice(operands, result_layout(self.words, self.out, split, kept[0] | kept[1]), self._flops(split))
 
     def _flops(self, split: Mapping[str, Axes]) -> int:
         """2 · Π local sizes of the indices."""

@@ -21,51 +21,12 @@ from lts_bench.cost.nodes import (
     matmul_node,
     stream_node,
 )
-from lts_bench.cost.phases import FIRST_RUNG
+from lts_bench.cost.signatures import HEAD, SAMPLING
 from lts_bench.space.operators import Operator
 from lts_bench.space.rules import OperatorRules
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-INPUT = {
-    "M": "M", "K": "N", "N": "R", "R": "R",
-    "heads": "N", "batch": "M", "kv_sequence": "R",
-    "vocabulary": "R", "hidden": "N",
-}  # fmt: skip
-"""State in which an operator split on a letter takes its input (decode)."""
-OUTPUT = {
-    "M": "M", "K": "P", "N": "N", "R": "R",
-    "heads": "N", "batch": "M", "kv_sequence": "P",
-    "vocabulary": "N", "hidden": "P",
-}  # fmt: skip
-"""State in which it leaves its output (decode)."""
-
-
-def input_state(edge: Edge, letter: str, prefill: bool) -> str:
-    """State of one axis that the consumer of an edge needs."""
-    if edge.target == "stream":
-        return letter
-    if edge.target == "attention.kv_up" and not prefill:
-        return {"N": "N", "K": "R" if edge.source == "attention.q_up" else "N"}.get(letter, letter)
-    if edge.target == "attention.core":
-        if edge.source == "attention.kv_up" and prefill:
-            return "N" if letter == "heads" else "R"
-        if edge.source == "attention.kv_down":
-            return "M" if letter == "batch" or (prefill and letter == "kv_sequence") else "R"
-        return "M" if prefill and letter == "kv_sequence" else INPUT[letter]
-    return INPUT[letter]
-
-
-def output_state(source: str, letter: str, prefill: bool) -> str:
-    """State of one axis in which the producer of an edge leaves the activation."""
-    if source == "stream":
-        return letter
-    if source == "embed":
-        return {"vocabulary": "P", "hidden": "N"}.get(letter, letter)
-    if source == "attention.core" and prefill and letter == "kv_sequence":
-        return "M"
-    return OUTPUT[letter]
 
 
 def state_index(states: tuple[str, ...]) -> int:
@@ -125,7 +86,8 @@ class MeshPrices:
             one = self.conversions(edge.features, sequences=edge.target == "head")
         shape = (len(self.mesh), len(self.view(source).choices), len(self.view(target).choices), one.shape[-1])
         time = np.zeros(shape)
-        for prefill, columns in ((True, slice(0, FIRST_RUNG)), (False, slice(FIRST_RUNG, None))):
+        prefills = self.setting.phases.prefilled > 0
+        for prefill, columns in ((True, prefills), (False, ~prefills)):
             if edge.when in ("always", "prefill" if prefill else "decode"):
                 rows, ends = self.states(edge, source, target, prefill)
                 time[..., columns] = np.moveaxis(one[rows[:, None], ends[None, :]], 2, 0)[..., columns]
@@ -133,14 +95,8 @@ class MeshPrices:
 
     def states(self, edge: Edge, source: Operator, target: Operator, prefill: bool) -> tuple[IntArray, IntArray]:
         """State indices of the producer's and the consumer's choices."""
-        outputs = [
-            state_index(tuple(output_state(edge.source, letter, prefill) for letter in choice))
-            for choice in self.view(source).choices
-        ]
-        inputs = [
-            state_index(tuple(input_state(edge, letter, prefill) for letter in choice))
-            for choice in self.view(target).choices
-        ]
+        outputs = [state_index(edge.left(choice, prefill)) for choice in self.view(source).choices]
+        inputs = [state_index(edge.needed(choice, prefill)) for choice in self.view(target).choices]
         return np.array(outputs), np.array(inputs)
 
     def node(self, block: Block, operator: Operator) -> tuple[FloatArray, FloatArray]:
@@ -180,8 +136,8 @@ class MeshPrices:
         time, memory = head_node(view)
         logits = self.conversions(self.setting.model.vocab, sequences=True)
         for column, choice in enumerate(view.choices):
-            have = state_index(tuple(OUTPUT[letter] for letter in choice))
-            want = state_index(tuple("M" if letter == "M" else "R" for letter in choice))
+            have = state_index(HEAD.decode.left(choice))
+            want = state_index(SAMPLING.decode.needed(choice))
             time[:, column] += logits[have, want]
         return time, memory
 

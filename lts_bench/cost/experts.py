@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lts_bench.cost.collectives import Collective, regimes, seconds
+from lts_bench.cost.collectives import Collective, least, regimes, seconds
+from lts_bench.cost.exchange import DIRECTIONS, MODES, Direction, Mode, dispatched_bytes, exchange
 from lts_bench.cost.groups import Group, place_group
-from lts_bench.cost.kernels import US, compute_type, distinct_experts, expert_seconds
+from lts_bench.cost.kernels import TILE, distinct_experts, expert_rate
 from lts_bench.cost.nodes import ACTIVATION_BYTES, BUFFER, WEIGHTS, Setting, local_features, mean_weight_bytes
-from lts_bench.cost.phases import FIRST_RUNG, LONE_PREFILL
+from lts_bench.cost.signatures import PROJECTION
 from lts_bench.space.operators import MATMUL
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.cluster import Cluster
@@ -68,6 +69,16 @@ def _column(values: Sequence[int]) -> FloatArray:
     return np.array(values, dtype=np.float64)[:, None]
 
 
+def _exchanges(cluster: Cluster, groups: Sequence[Group], top_k: float) -> dict[Direction, dict[Mode, FloatArray]]:
+    """(groups, regimes, 2) of every direction and mode."""
+    return {
+        direction: {
+            mode: np.array([exchange(cluster, group, mode, direction, top_k) for group in groups]) for mode in MODES
+        }
+        for direction in DIRECTIONS
+    }
+
+
 class ExpertCosts:
     """Prices of one kind of expert layer on many keys; every array begins with the keys."""
 
@@ -79,12 +90,11 @@ class ExpertCosts:
         self.ep, self.etp = _column([key.ep for key in keys]), _column([key.etp for key in keys])
         self.placed = ffn.experts + _column([key.redundant for key in keys])
         self.slots = np.ceil(self.placed / self.ep)
-        self.crossed = _column([key.ep_group.domains for key in keys])
-        self.over_ep = np.array([regimes(cluster, key.ep_group) for key in keys])
-        self.over_etp = np.array([regimes(cluster, key.etp_group) for key in keys])
-        self.over_dp = np.array([regimes(cluster, key.dp_group) for key in keys])
-        self.tokens = setting.phases.tokens[None] * self.dp
-        self.tokens[:, LONE_PREFILL] = setting.phases.workload.isl
+        library = setting.engine.all_reduce
+        self.over_experts = _exchanges(cluster, [key.ep_group for key in keys], ffn.mean_top_k)
+        self.over_etp = np.array([regimes(cluster, key.etp_group, library) for key in keys])
+        self.over_dp = np.array([regimes(cluster, key.dp_group, library) for key in keys])
+        self.tokens = setting.phases.tokens_of(self.dp)
 
     def take(self, rows: NDArray[np.int64]) -> ExpertCosts:
         """The same prices for a selection of the keys, repeats allowed."""
@@ -96,29 +106,23 @@ class ExpertCosts:
         missed: FloatArray = (1 - 1 / self.ep) ** self.ffn.mean_top_k
         return self.tokens * (1 - missed)
 
-    def _exchange(self, token_bytes: float) -> FloatArray:
-        """All-to-all of the routed tokens: k copies a token; in prefill once for every other domain.
-
-        Low-latency exchange sends k·(1 − 1/ep) copies, the normal one (m − 1)·(1 − (1 − 1/m)^k) across m domains.
-        """
-        local = np.ceil(self.setting.phases.tokens[None] / self.tp)
-        copies = np.full_like(local, self.ffn.mean_top_k)
-        m = self.crossed[:, 0]
-        once = (m - 1) * (1 - (1 - 1 / m) ** self.ffn.mean_top_k)
-        sent = np.where(m > 1, once / np.maximum((m - 1) / m, 1e-9), self.ffn.mean_top_k)
-        copies[:, :FIRST_RUNG] = np.minimum(sent, self.ffn.mean_top_k)[:, None]
-        return seconds(self.over_ep, Collective.ALL_TO_ALL, local * copies * token_bytes)
+    def _exchange(self, direction: Direction, token_bytes: float) -> FloatArray:
+        """(keys, phases) routed tokens to the experts or back, with low latency in steps that decode alone."""
+        sent = np.ceil(self.setting.phases.tokens[None] / self.tp) * token_bytes
+        prefills = self.setting.phases.prefilled > 0
+        ways = self.over_experts[direction]
+        return np.where(prefills, least(ways["normal"], sent), least(ways["low_latency"], sent))
 
     def routed_in(self, hidden: int) -> dict[bool, FloatArray]:
         """(keys, phases) from tokens split over tp to the experts; True where every device of etp needs all tokens."""
-        sent = self._exchange(hidden * DTYPE_BYTES[self.weights.activation])
+        sent = self._exchange("dispatch", dispatched_bytes(hidden, DTYPE_BYTES[self.weights.activation]))
         gathered = self._distinct_tokens * hidden * ACTIVATION_BYTES
         return {False: sent, True: sent + seconds(self.over_etp, Collective.ALL_GATHER, gathered)}
 
     def routed_out(self, hidden: int) -> dict[str, FloatArray]:
         """(keys, phases) back to tokens split over tp, by the split of the down projection."""
         held = self._distinct_tokens * hidden * ACTIVATION_BYTES
-        back = self._exchange(hidden * ACTIVATION_BYTES)
+        back = self._exchange("combine", hidden * ACTIVATION_BYTES)
         return {
             "K": back + _scattered(self.over_etp, held),
             "N": back + seconds(self.over_etp, Collective.ALL_TO_ALL, held / self.etp),
@@ -134,50 +138,49 @@ class ExpertCosts:
             _scattered(self.over_dp, n),
         )
 
-    def _load(self, tokens: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(copies, distinct experts) of the most loaded rank, tokens padded to tiles.
+    def _load(self, tokens: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """(copies, the same padded to tiles, distinct experts) of the most loaded rank.
 
-        Copies of the most loaded experts take the imbalance down.
+        Tokens of an expert fall at random: its last tile is half full in the mean. Copies of the most loaded experts
+        take the imbalance down.
         """
         replication = self.placed / self.ffn.experts
         imbalance = 1 + (self.setting.engine.expert_imbalance - 1) * (self.ep > 1) / replication
         copies = tokens * self.ffn.mean_top_k * self.slots / self.placed * imbalance
-        touched = self.slots * distinct_experts(1.0, self.ffn.mean_top_k / self.ffn.experts, tokens)
-        tile = self.setting.cluster.chip.kernels.moe.tile_tokens
-        return np.maximum(touched * tile, copies + touched * tile / 2), touched
+        share, shape = self.ffn.mean_top_k / self.ffn.experts, self.setting.engine.expert_popularity_shape
+        touched = self.slots * distinct_experts(1.0, share, tokens, shape)
+        return copies, np.maximum(touched * TILE, copies + touched * TILE / 2), touched
 
-    def _part(self, hidden: int, letter: str, *, up: bool) -> FloatArray:
-        """(keys, 1) weights of one expert's product on a device."""
+    def _part(self, hidden: int, letter: str, *, up: bool) -> tuple[FloatArray, FloatArray]:
+        """(keys, 1) output and input features of one expert's product on a device, gate and up side by side."""
         rows, columns = (self.ffn.width, hidden) if up else (hidden, self.ffn.width)
         block, whole = self.weights.block or (1, 1), np.ones_like(self.etp)
         n = local_features(rows, 1, self.etp if letter == "N" else whole, block[0])
         k = local_features(columns, 1, self.etp if letter == "K" else whole, block[1])
-        return n * k * (2 if up and self.ffn.gated else 1)
+        return n * (2 if up and self.ffn.gated else 1), k
 
     def products(self, hidden: int) -> FloatArray:
         """(keys, up letters, down letters, phases) grouped products of the most loaded rank."""
-        chip = self.setting.cluster.chip
-        kind = compute_type(chip, self.weights)
-        peak = chip.peak_flops_per_s[kind]  # type: ignore[index]
-        up_width = self.ffn.width * (2 if self.ffn.gated else 1)
-        floor = chip.kernels.moe.floor_us * US
+        rate = expert_rate(self.setting.cluster.chip, self.weights)
+        element = mean_weight_bytes(self.weights)
         halves = []
         for up in (True, False):
             by_letter = []
             for letter in LETTERS:
-                copies, touched = self._load(np.ceil(self.tokens / self.etp) if letter == "M" else self.tokens)
-                part = self._part(hidden, letter, up=up)
-                activations = copies * (hidden + up_width) * ACTIVATION_BYTES
-                moved = touched * part * mean_weight_bytes(self.weights) + activations
-                by_letter.append(expert_seconds(chip, peak, 2 * copies * part, moved) + floor / 2)
+                share = self.etp if letter == "M" else 1.0
+                copies, rows, touched = self._load(np.ceil(self.tokens / share))
+                n, k = self._part(hidden, letter, up=up)
+                handling = rate.handling_seconds(copies, self._distinct_tokens / share, hidden)
+                by_letter.append(rate.product_seconds(rows, touched, n, k, element) + handling / 2)
             halves.append(np.stack(by_letter, axis=1))
+        up_width = self.ffn.width * (2 if self.ffn.gated else 1)
         return halves[0][:, :, None] + halves[1][:, None, :] + self._between(up_width)
 
     def _between(self, up_width: int) -> FloatArray:
         """(keys, up letters, down letters, phases) conversion of the intermediate between the two products."""
         mid = self.tokens * self.ffn.mean_top_k / self.ep * self.ffn.width * ACTIVATION_BYTES
-        out = {"M": "M", "K": "P", "N": "N", "R": "R"}
-        need = {"M": "M", "K": "N", "N": "R", "R": "R"}
+        out = {letter: PROJECTION.decode.left((letter,))[0] for letter in LETTERS}
+        need = {letter: PROJECTION.decode.needed((letter,))[0] for letter in LETTERS}
         over = self.over_etp
         costs = {
             ("M", "N"): seconds(over, Collective.ALL_TO_ALL, mid / self.etp),
@@ -199,7 +202,8 @@ class ExpertCosts:
         prompt = min(self.setting.phases.workload.isl, self.setting.engine.max_prefill_tokens)
         copies = prompt * self.dp[:, 0] * self.ffn.mean_top_k / self.ep[:, 0] * self.setting.engine.expert_imbalance
         for column, letter in enumerate(LETTERS):
-            weights = self.slots * self._part(hidden, letter, up=up) * mean_weight_bytes(self.weights)
+            n, k = self._part(hidden, letter, up=up)
+            weights = self.slots * n * k * mean_weight_bytes(self.weights)
             memory[:, column, WEIGHTS] = weights[:, 0]
             memory[:, column, BUFFER] = copies * (hidden + width) * ACTIVATION_BYTES
         return memory

@@ -6,6 +6,21 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from lts_bench.cost.signatures import (
+    ABSORBED_QUERIES,
+    ABSORBED_VALUES,
+    ATTENTION,
+    EMBEDDING,
+    HEAD,
+    KEYS,
+    LATENT_ATTENTION,
+    LATENTS,
+    PASSED_LATENTS,
+    PROJECTION,
+    RESIDUAL,
+    Letters,
+    Signature,
+)
 from lts_bench.specs.layers import Attention, DenseFfn, LatentAttention, Layer, LinearMixer, Matrix, MoeFfn
 from lts_bench.specs.model import Model
 
@@ -26,6 +41,9 @@ class Edge:
         role: plain edges lie within the tensor-parallel mesh; the others concern routed experts.
         summed_features: width at which partial sums of the producer are reduced, where a nonlinearity comes between
             (gate and up projection); 0 where it is that of the activation.
+        made: what the producer computes.
+        used: what the consumer computes of it.
+        operand: its place among the consumer's operands.
     """
 
     source: str
@@ -35,6 +53,17 @@ class Edge:
     when: When = "always"
     role: Role = "plain"
     summed_features: int = 0
+    made: Signature = PROJECTION
+    used: Signature = PROJECTION
+    operand: int = 0
+
+    def left(self, choice: Letters, prefill: bool) -> Letters:
+        """State of every axis (M, N, R or P) in which a choice of the producer leaves the activation."""
+        return self.made.phase(prefill).left(choice)
+
+    def needed(self, choice: Letters, prefill: bool) -> Letters:
+        """State of every axis (M, N or R) in which a choice of the consumer takes it."""
+        return self.used.phase(prefill).needed(choice, self.operand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,36 +113,53 @@ def _attention_edges(layer: Layer, hidden: int) -> list[Edge]:
         return _latent_attention_edges(mixer, operators, hidden)
     assert isinstance(mixer, Attention | LinearMixer)
     return [
-        Edge("stream", "attention.qkv", hidden),
-        Edge("attention.qkv", "attention.core", operators["attention.qkv"].n),
-        Edge("attention.core", "attention.out", operators["attention.out"].k),
-        Edge("attention.out", "stream", hidden),
+        Edge("stream", "attention.qkv", hidden, made=RESIDUAL),
+        Edge("attention.qkv", "attention.core", operators["attention.qkv"].n, used=ATTENTION),
+        Edge("attention.core", "attention.out", operators["attention.out"].k, made=ATTENTION),
+        Edge("attention.out", "stream", hidden, used=RESIDUAL),
     ]
 
 
-def _latent_attention_edges(mixer: LatentAttention, operators: dict[str, Matrix], hidden: int) -> list[Edge]:
-    """Prefill expands the latents to keys and values; decode absorbs that matrix into queries and results.
+Q_DOWN, Q_UP, KV_DOWN, KV_UP, CORE, OUT = (
+    f"attention.{name}" for name in ("q_down", "q_up", "kv_down", "kv_up", "core", "out")
+)
 
-    Absorbed queries and results of the core are as wide as the latent for every head.
-    """
-    query, latent, out = operators["attention.q_up"], operators["attention.kv_down"], operators["attention.out"]
-    expanded = operators["attention.kv_up"]
-    first = [Edge("stream", "attention.q_up", hidden)]
+
+def _latent_attention_edges(mixer: LatentAttention, operators: dict[str, Matrix], hidden: int) -> list[Edge]:
+    """Prefill expands the latents to keys and values; decode absorbs that matrix into queries and results."""
+    queries = [Edge("stream", Q_UP, hidden, made=RESIDUAL)]
     if mixer.q_rank is not None:
-        first = [Edge("stream", "attention.q_down", hidden), Edge("attention.q_down", "attention.q_up", mixer.q_rank)]
+        queries = [Edge("stream", Q_DOWN, hidden, made=RESIDUAL), Edge(Q_DOWN, Q_UP, mixer.q_rank)]
     return [
-        *first,
-        Edge("attention.q_up", "attention.core", query.n, charged="none", when="prefill"),
-        Edge("attention.q_up", "attention.kv_up", query.n, charged="none", when="decode"),
-        Edge("stream", "attention.kv_down", hidden),
-        Edge("attention.kv_down", "attention.core", latent.n),
-        Edge("attention.kv_down", "attention.kv_up", mixer.kv_rank, charged="none", when="prefill"),
-        Edge("attention.kv_up", "attention.core", expanded.n, charged="source", when="prefill"),
-        Edge("attention.kv_up", "attention.core", mixer.heads * latent.n, charged="none", when="decode"),
-        Edge("attention.core", "attention.kv_up", mixer.heads * mixer.kv_rank, charged="none", when="decode"),
-        Edge("attention.core", "attention.out", out.k, charged="none", when="prefill"),
-        Edge("attention.kv_up", "attention.out", out.k, when="decode"),
-        Edge("attention.out", "stream", hidden),
+        *queries,
+        Edge("stream", KV_DOWN, hidden, made=RESIDUAL),
+        *_expanded_edges(operators),
+        *_absorbed_edges(mixer, operators),
+        Edge(OUT, "stream", hidden, used=RESIDUAL),
+    ]
+
+
+def _expanded_edges(operators: dict[str, Matrix]) -> list[Edge]:
+    """Prefill. Latents reach the cache from where they are expanded, so that they are gathered or reduced once."""
+    latent, core = operators[KV_DOWN].n, LATENT_ATTENTION
+    return [
+        Edge(Q_UP, CORE, operators[Q_UP].n, "none", "prefill", used=core),
+        Edge(KV_DOWN, KV_UP, latent, "none", "prefill"),
+        Edge(KV_UP, CORE, operators[KV_UP].n, "source", "prefill", used=core, operand=KEYS),
+        Edge(KV_UP, CORE, latent, "none", "prefill", made=PASSED_LATENTS, used=core, operand=LATENTS),
+        Edge(CORE, OUT, operators[OUT].k, "none", "prefill", made=core),
+    ]
+
+
+def _absorbed_edges(mixer: LatentAttention, operators: dict[str, Matrix]) -> list[Edge]:
+    """Decode. Queries and results of the core are as wide as the latent for every head."""
+    latent, core = operators[KV_DOWN].n, LATENT_ATTENTION
+    return [
+        Edge(Q_UP, KV_UP, operators[Q_UP].n, "none", "decode", used=ABSORBED_QUERIES),
+        Edge(KV_UP, CORE, mixer.heads * latent, "none", "decode", made=ABSORBED_QUERIES, used=core),
+        Edge(KV_DOWN, CORE, latent, "target", "decode", used=core, operand=LATENTS),
+        Edge(CORE, KV_UP, mixer.heads * mixer.kv_rank, "none", "decode", made=core, used=ABSORBED_VALUES),
+        Edge(KV_UP, OUT, operators[OUT].k, "target", "decode", made=ABSORBED_VALUES),
     ]
 
 
@@ -121,24 +167,24 @@ def _ffn_edges(layer: Layer, hidden: int) -> list[Edge]:
     ffn = layer.ffn
     if isinstance(ffn, DenseFfn):
         return [
-            Edge("stream", "ffn.up", hidden),
+            Edge("stream", "ffn.up", hidden, made=RESIDUAL),
             Edge("ffn.up", "ffn.down", ffn.width, summed_features=ffn.width * (2 if ffn.gated else 1)),
-            Edge("ffn.down", "stream", hidden),
+            Edge("ffn.down", "stream", hidden, used=RESIDUAL),
         ]
     if not isinstance(ffn, MoeFfn):
         return []
     edges = [
-        Edge("stream", "router", hidden),
-        Edge("stream", "experts.up", hidden, role="dispatch"),
+        Edge("stream", "router", hidden, made=RESIDUAL),
+        Edge("stream", "experts.up", hidden, role="dispatch", made=RESIDUAL),
         Edge("experts.up", "experts.down", ffn.width, role="experts"),
-        Edge("experts.down", "stream", hidden, role="combine"),
+        Edge("experts.down", "stream", hidden, role="combine", used=RESIDUAL),
     ]
     if ffn.shared_width:
         summed = ffn.shared_width * (2 if ffn.shared_gated else 1)
         edges += [
-            Edge("stream", "shared.up", hidden),
+            Edge("stream", "shared.up", hidden, made=RESIDUAL),
             Edge("shared.up", "shared.down", ffn.shared_width, summed_features=summed),
-            Edge("shared.down", "stream", hidden, charged="none"),
+            Edge("shared.down", "stream", hidden, charged="none", used=RESIDUAL),
         ]
     return edges
 
@@ -155,12 +201,14 @@ def model_blocks(model: Model) -> tuple[Block, ...]:
     layers = tuple(dict.fromkeys(model.layers))
     kinds = [model.kind_of(layer) for layer in model.layers]
     changes = tuple(dict.fromkeys(pair for pair in pairwise(kinds) if pair[0] != pair[1]))
-    residual = (Edge("stream", "stream", model.hidden, charged="none"),)
+    hidden = model.hidden
+    residual = (Edge("stream", "stream", hidden, charged="none", made=RESIDUAL, used=RESIDUAL),)
+    embedded = (Edge("embed", "stream", hidden, charged="source", made=EMBEDDING, used=RESIDUAL),)
     return (
         *(layer_block(model, layer) for layer in layers),
         *(Block(f"{a} to {b}", a, None, residual, other_kind=b) for a, b in changes),
-        Block("embed", kinds[0], None, (Edge("embed", "stream", model.hidden, charged="source"),)),
-        Block("head", kinds[-1], None, (Edge("stream", "head", model.hidden),)),
+        Block("embed", kinds[0], None, embedded),
+        Block("head", kinds[-1], None, (Edge("stream", "head", hidden, made=RESIDUAL, used=HEAD),)),
     )
 
 

@@ -42,7 +42,7 @@ def mesh_key(cluster: Cluster, degrees: Degrees) -> MeshKey:
 class Mesh:
     """Keys with the same number of axes: 1 (only y) or 2 (x and y, y innermost)."""
 
-    def __init__(self, cluster: Cluster, keys: Sequence[MeshKey], axes: int) -> None:
+    def __init__(self, cluster: Cluster, keys: Sequence[MeshKey], axes: int, library: str | None = None) -> None:
         self.axes = axes
         self.keys = tuple(keys)
         self.sizes = np.array([(key.tx, key.ty)[-axes:] for key in keys], dtype=np.float64).reshape(-1, axes)
@@ -54,7 +54,7 @@ class Mesh:
                 (0, 1): [key.xy for key in keys],
             }
         self._regimes = {
-            name: np.array([regimes(cluster, group) for group in members]) for name, members in groups.items()
+            name: np.array([regimes(cluster, group, library) for group in members]) for name, members in groups.items()
         }
 
     def __len__(self) -> int:

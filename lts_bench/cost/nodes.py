@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lts_bench.cost.collectives import Collective, seconds
+from lts_bench.cost.kernels import ACTIVATION_BYTES as ACTIVATION_BYTES
 from lts_bench.cost.kernels import gemm_rate, streaming_seconds
 from lts_bench.cost.mesh import Mesh
 from lts_bench.cost.phases import Phases
@@ -19,7 +20,6 @@ from lts_bench.specs.layers import Attention, DenseFfn, Layer, Matrix
 from lts_bench.specs.model import Model
 
 FloatArray = NDArray[np.float64]
-ACTIVATION_BYTES = DTYPE_BYTES["bf16"]
 WEIGHTS, KV_MEAN, KV_FULL, BUFFER = range(4)
 """Columns of a memory row, bytes of one device: weights, a sequence's KV and state in the mean and at full length
 (the latter whole on one device where sequences are split), the largest live activation of a prefill step."""

@@ -1,4 +1,4 @@
-"""What a step of serving holds: one prompt a data-parallel rank, or one token of each of b sequences."""
+"""What a step of serving holds: prompts to prefill, one token of each of b sequences, or both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from lts_bench.specs.workload import Workload
 
 FloatArray = NDArray[np.float64]
 PREFILL, LONE_PREFILL, FIRST_RUNG = range(3)
-"""Phases: all data-parallel ranks prefill a prompt each, one does and the others wait, then the rungs of the ladder."""
+"""Phases: all data-parallel ranks prefill, one does and the others wait; then the rungs of the ladder, decoding; then,
+where an engine mixes prefill into decode steps, the rungs again with a prompt on one rank."""
 
 
 def batch_ladder(largest: int) -> NDArray[np.int64]:
@@ -29,28 +30,62 @@ class Phases:
 
     Attributes:
         batches: (rungs,) decoding sequences of one data-parallel rank and microbatch.
+        mixed: whether there are mixed steps.
+        prompts: prompts of a rank in a prefill step.
     """
 
     workload: Workload
     batches: NDArray[np.int64]
+    mixed: bool = False
+    prompts: int = 1
 
     @classmethod
     def of(cls, workload: Workload, engine: Engine) -> Phases:
         """Phases of a workload up to the engine's largest batch."""
-        return cls(workload, batch_ladder(engine.max_batch))
+        return cls(workload, batch_ladder(engine.max_batch), engine.mixed_prefill)
 
     def __len__(self) -> int:
-        return FIRST_RUNG + len(self.batches)
+        return FIRST_RUNG + (2 if self.mixed else 1) * len(self.batches)
+
+    @property
+    def decode(self) -> slice:
+        """The phases that decode and do nothing else."""
+        return slice(FIRST_RUNG, FIRST_RUNG + len(self.batches))
 
     @cached_property
-    def tokens(self) -> FloatArray:
-        """(phases,) new tokens of one data-parallel rank."""
-        return np.concatenate(([float(self.workload.isl)] * FIRST_RUNG, self.batches.astype(float)))
+    def prefilled(self) -> FloatArray:
+        """(phases,) prompts of the rank that has the most."""
+        rungs = np.zeros(len(self.batches))
+        return np.concatenate(([float(self.prompts)] * FIRST_RUNG, rungs, np.ones(len(rungs) * self.mixed)))
+
+    @cached_property
+    def decoded(self) -> FloatArray:
+        """(phases,) sequences of a rank that get a token."""
+        rungs = self.batches.astype(float)
+        return np.concatenate(([0.0] * FIRST_RUNG, rungs, rungs if self.mixed else []))
 
     @cached_property
     def sequences(self) -> FloatArray:
-        """(phases,) sequences of one data-parallel rank."""
-        return np.concatenate(([1.0] * FIRST_RUNG, self.batches.astype(float)))
+        """(phases,) sequences of the fullest rank."""
+        return self.prefilled + self.decoded
+
+    @cached_property
+    def tokens(self) -> FloatArray:
+        """(phases,) new tokens of the fullest rank."""
+        return self.prefilled * self.workload.isl + self.decoded
+
+    def tokens_of(self, ranks: FloatArray) -> FloatArray:
+        """(…, phases) new tokens of ``ranks`` (…, 1) data-parallel ranks together."""
+        prefilling = np.where(self._on_one_rank, 1.0, ranks) * self.prefilled
+        together: FloatArray = prefilling * self.workload.isl + ranks * self.decoded
+        return together
+
+    @cached_property
+    def _on_one_rank(self) -> NDArray[np.bool_]:
+        """(phases,) whether one rank prefills: alone, or in a mixed step."""
+        alone = self.decoded > 0
+        alone[LONE_PREFILL] = True
+        return alone
 
     @property
     def mean_context(self) -> float:

@@ -43,7 +43,8 @@ class Pricing:
         place[mine] = rows
         if not keys:
             return None, place
-        return MeshPrices(self.setting, Mesh(self.setting.cluster, keys, axes), self.rules), place
+        mesh = Mesh(self.setting.cluster, keys, axes, self.setting.engine.all_reduce)
+        return MeshPrices(self.setting, mesh, self.rules), place
 
     def meshes(self) -> Iterator[tuple[MeshPrices, IntArray]]:
         """Prices of the meshes that the degrees have, each with (degrees,) their keys, -1 for none."""

@@ -8,55 +8,96 @@ from typing import Any, Literal
 import msgspec
 
 from lts_bench.specs.builtin import Shelf
-from lts_bench.specs.loading import Count, NonNegative, Positive, RuleError, Share, Text
+from lts_bench.specs.loading import AtLeastOne, Count, NonNegative, Positive, RuleError, Share, Text
 
 ComputeType = Literal["bf16", "fp8", "fp4", "int8"]
 GemmType = Literal["bf16", "fp8", "fp8_block", "int8", "int4", "fp4"]
 
 
-class Gemm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Matrix product, m × k times k × n: t = floor + k_ns·k + (compute^r + memory^r)^(1/r).
+class Fitted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Constants of one kernel, after the formula in ``lts_bench.cost.kernels``.
 
-    Compute is 2·m64·n·k / (compute_efficiency · peak) with m64 = m rounded up to 64, memory is
-    bytes / (memory_efficiency · bandwidth), r is ``roll_off``.
+    Attributes:
+        floor_us: launch and everything else that does not grow with the work.
+        relative_error: standard error of the kernel's time, as a share of it; that of the fit, or assumed.
     """
 
     floor_us: NonNegative
+    relative_error: NonNegative = 0.2
+
+
+class Gemm(Fitted, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Matrix product.
+
+    Attributes:
+        k_ns: time of one step of the sum over k on an idle chip.
+        roll_off: exponent of the norm that joins compute, memory and the sum over k; infinite is their maximum.
+        quantise_us: launches of a quantisation of the inputs that nothing fuses.
+        quantise_bytes: what that quantisation moves for each element of the input.
+    """
+
     k_ns: NonNegative
     compute_efficiency: Share
     memory_efficiency: Share
-    roll_off: Positive
+    roll_off: AtLeastOne
+    quantise_us: NonNegative = 0.0
+    quantise_bytes: NonNegative = 0.0
 
 
-class PrefillAttention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Attention of a whole prompt: a floor and a share of the compute peak."""
+class PrefillAttention(Fitted, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Attention of whole prompts.
 
-    compute_efficiency: Share
-    floor_us: NonNegative
-
-
-class DecodeAttention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Attention of one new token a sequence: a floor and a share of the memory bandwidth."""
-
-    memory_efficiency: Share
-    floor_us: NonNegative
-
-
-class LatentAttentionKernel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Decode attention on a latent cache (MLA, absorbed): a floor, shares of both peaks."""
+    Attributes:
+        tail: share of the longest block's time in which other cores idle.
+        passes: how often queries, keys, values and outputs are moved.
+    """
 
     compute_efficiency: Share
+    tail: NonNegative
+    passes: NonNegative
+
+
+class DecodeAttention(Fitted, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Attention of one new token a sequence.
+
+    Attributes:
+        split_us: splitting a long cache over the cores and combining the parts.
+        block_us: one KV head of one sequence on a core.
+    """
+
+    split_us: NonNegative
+    block_us: NonNegative
     memory_efficiency: Share
-    floor_us: NonNegative
 
 
-class MoeKernel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Fused experts: a floor, shares of both peaks, tokens of an expert padded to ``tile_tokens``."""
+class LatentDecode(Fitted, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Absorbed MLA attention of one new token a sequence.
+
+    Attributes:
+        split_us: splitting a long cache over the cores and combining the parts.
+        passes: how often queries and outputs are moved.
+    """
+
+    split_us: NonNegative
+    compute_efficiency: Share
+    memory_efficiency: Share
+    passes: NonNegative
+
+
+class Experts(Fitted, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Fused experts.
+
+    Attributes:
+        tile_us: begin and end of one tile of a product on a core.
+        copy_passes: how often the routed copies of the tokens are moved.
+        token_passes: how often the tokens themselves are moved.
+    """
 
     compute_efficiency: Share
     memory_efficiency: Share
-    floor_us: NonNegative
-    tile_tokens: Count
+    tile_us: NonNegative
+    copy_passes: NonNegative
+    token_passes: NonNegative
 
 
 class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,19 +105,22 @@ class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         gemm: by type of the weights; types left out run as the widest one.
+        experts: likewise.
         small_kernel_us: a norm, an activation, a rotary embedding: whatever only has a launch floor.
     """
 
     gemm: dict[GemmType, Gemm]
     prefill_attention: PrefillAttention
     decode_attention: DecodeAttention
-    latent_attention: LatentAttentionKernel
-    moe: MoeKernel
+    latent_prefill: PrefillAttention
+    latent_decode: LatentDecode
+    experts: dict[GemmType, Experts]
     small_kernel_us: NonNegative
 
     def __post_init__(self) -> None:
-        if "bf16" not in self.gemm:
-            raise RuleError("required key is missing", field="gemm.bf16")
+        for name, by_type in (("gemm", self.gemm), ("experts", self.experts)):
+            if "bf16" not in by_type:
+                raise RuleError("required key is missing", field=f"{name}.bf16")
 
 
 class Chip(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,6 +128,7 @@ class Chip(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         peak_flops_per_s: dense peaks by compute type, without sparsity.
+        cores: units that blocks of a kernel are spread over (streaming multiprocessors, compute units).
         hbm_bytes: printed capacity.
         hbm_bytes_usable: what software sees; the printed capacity where left out.
         hbm_bytes_per_s: memory bandwidth.
@@ -93,6 +138,7 @@ class Chip(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Text
     vendor: Text
     peak_flops_per_s: dict[ComputeType, Positive]
+    cores: Count
     hbm_bytes: Positive
     hbm_bytes_per_s: Positive
     kernels: Kernels

@@ -10,6 +10,7 @@ import msgspec
 
 from lts_bench.specs.builtin import Shelf
 from lts_bench.specs.chip import Chip, load_chip, sparse_peaks
+from lts_bench.specs.collectives import Collectives, load_collectives
 from lts_bench.specs.failure import InputError, did_you_mean
 from lts_bench.specs.loading import Count, RuleError, Text, convert, read_yaml
 from lts_bench.specs.topology import ScaleOut, ScaleUp
@@ -22,6 +23,7 @@ class Cluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         devices: NPUs; a part of one domain, or whole domains.
+        collectives: what the communication library reaches in a domain.
         scale_out: None where there is one domain only.
     """
 
@@ -29,6 +31,7 @@ class Cluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     chip: Chip
     devices: Count
     scale_up: ScaleUp
+    collectives: Collectives
     scale_out: ScaleOut | None = None
 
     def __post_init__(self) -> None:
@@ -57,6 +60,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     family: Text
     chip: Text
     scale_up: ScaleUp
+    collectives: Text
     scale_out: ScaleOut | None = None
     slices: bool = False
 
@@ -77,6 +81,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "chip": msgspec.to_builtins(load_chip(self.chip)),
             "devices": math.prod(numbers),
             "scale_up": msgspec.to_builtins(scale_up),
+            "collectives": msgspec.to_builtins(load_collectives(self.collectives)),
             "scale_out": msgspec.to_builtins(self.scale_out),
         }
         return convert(data, Cluster, f"cluster {name}")
@@ -118,6 +123,7 @@ def _load_file(path: Path) -> Cluster:
     if unlike:
         rule = "clusters of unlike devices are not supported: give one chip and the number of devices"
         raise InputError(rule, source=str(path), field=unlike[0])
-    if isinstance(data.get("chip"), str):
-        data["chip"] = msgspec.to_builtins(load_chip(data["chip"], path))
+    for key, load in (("chip", load_chip), ("collectives", load_collectives)):
+        if isinstance(data.get(key), str):
+            data[key] = msgspec.to_builtins(load(data[key], path))
     return convert({"name": path.stem, **data}, Cluster, str(path))

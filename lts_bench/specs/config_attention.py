@@ -49,6 +49,7 @@ def attention(
         gated=family.gated_attention,
         vectors=norms + (heads if family.sinks else 0),
         holds_kv=holds_kv,
+        joint_norm=family.qk_norm == "width",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from lts_bench.specs.builtin import Shelf
-from lts_bench.specs.loading import AtLeastOne, Count, NonNegative, Share, Text, ZeroToOne
+from lts_bench.specs.loading import AtLeastOne, Count, NonNegative, Positive, Share, Text, ZeroToOne
 
 
 class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,13 +20,21 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         small_kernels_per_layer: norms, activations and the like of one layer.
         small_kernels_per_moe_layer: added in a layer with experts (top-k, permutation).
         kv_reservation: KV cache held for a sequence, its mean length or isl + osl.
-        window_kv: a sliding window keeps its window only, or every page.
+        sliding_window: what becomes of KV beyond a layer's window: its pages are freed; they are kept; or the window is
+            ignored, attention reads all.
+        mixed_prefill: prompts are prefilled in the steps that decode, instead of steps of their own.
         coordinated_admission: data-parallel ranks prefill in the same steps.
+        all_reduce: its own all-reduce kernels, a name in a cluster's ``custom_all_reduce``; None for the vendor's.
         overlap: share of a collective hidden behind the compute next to it.
         max_batch: decoding sequences of a rank.
         max_prefill_tokens: tokens of a prefill step, which size the buffers.
         expert_imbalance: most loaded rank ÷ mean where experts are spread.
+        expert_popularity_shape: shape of the gamma distribution of the experts' popularity; uniform where left out.
         memory_fraction: share of the usable memory that the engine takes.
+        request_overhead_ms: time of a request outside the model (HTTP, tokenizer, scheduling), in its TTFT.
+        prompt_token_overhead_us: the same for every token of the prompt.
+        burst: share of the other clients whose prompts a prompt finds in its way in a closed loop, as sequences that
+            began together end together.
     """
 
     name: Text
@@ -35,13 +43,19 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     small_kernels_per_layer: NonNegative
     small_kernels_per_moe_layer: NonNegative
     kv_reservation: Literal["mean", "full"]
-    window_kv: Literal["windowed", "full_pages"]
+    sliding_window: Literal["freed", "kept", "ignored"]
+    mixed_prefill: bool = False
     coordinated_admission: bool = False
+    all_reduce: Text | None = None
     overlap: ZeroToOne = 0.0
     max_batch: Count = 2048
     max_prefill_tokens: Count = 8192
     expert_imbalance: AtLeastOne = 1.3
+    expert_popularity_shape: Positive | None = None
     memory_fraction: Share = 0.9
+    request_overhead_ms: NonNegative = 0.0
+    prompt_token_overhead_us: NonNegative = 0.0
+    burst: NonNegative = 0.0
 
 
 _SHELF = Shelf("engine", Engine, "lts_bench.data", "engines")

@@ -35,6 +35,7 @@ class Attention:
         gated: the query projection also makes an output gate of the same width.
         vectors: norm and sink parameters.
         holds_kv: False where the layer reads another layer's KV cache.
+        joint_norm: queries and keys are normalised over all heads together, not head by head.
     """
 
     heads: int
@@ -46,6 +47,7 @@ class Attention:
     gated: bool = False
     vectors: int = 0
     holds_kv: bool = True
+    joint_norm: bool = False
 
     @property
     def kv_elements(self) -> int:

@@ -100,6 +100,10 @@ class Model:
         """The same model stored and computed in another precision."""
         return replace(self, precision=precision)
 
+    def with_vocabulary(self, vocab: int) -> Model:
+        """The same model with another vocabulary."""
+        return replace(self, vocab=vocab)
+
 
 def _idle_parameters(layer: Layer, hidden: int) -> int:
     if not isinstance(layer.ffn, MoeFfn):

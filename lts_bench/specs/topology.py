@@ -13,21 +13,6 @@ ScaleUpKind = Literal["switch", "full_mesh", "torus"]
 ScaleOutKind = Literal["rail", "fat_tree", "dragonfly"]
 
 
-class Regimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A collective's two regimes on p devices: it takes the lesser of their times.
-
-    Small messages: latency_us + latency_per_doubling_us·(log2 p − 1) + volume / (efficiency · rate); large ones:
-    large_latency_us + volume / (large_efficiency · rate). The volume is 2n(p − 1)/p of an all-reduce, else n(p − 1)/p.
-    On a torus latency_us is that of a hop and large_efficiency alone counts.
-    """
-
-    latency_us: NonNegative
-    latency_per_doubling_us: NonNegative
-    efficiency: Share
-    large_latency_us: NonNegative
-    large_efficiency: Share
-
-
 class ScaleUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The fast network inside a domain.
 
@@ -37,21 +22,15 @@ class ScaleUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         shape: the torus axes; their product is ``size``.
         wrap_multiple: a torus axis wraps around when its size is a multiple of this and a group spans it wholly.
         bytes_per_s: per direction and device (switch), pair (full_mesh) or link (torus).
-        all_reduce: regimes of an all-reduce.
-        all_gather: regimes of an all-gather and a reduce-scatter.
-        all_to_all: regimes of an all-to-all and of a message between two devices.
-        low_latency_devices: the largest group that one-step all-reduces reach (a tray); None for the whole domain.
+        node_devices: devices of one host where a domain holds several; None for the whole domain.
     """
 
     kind: ScaleUpKind
     size: Count
     bytes_per_s: Positive
-    all_reduce: Regimes
-    all_gather: Regimes
-    all_to_all: Regimes
     shape: tuple[Count, ...] | None = None
     wrap_multiple: Count = 1
-    low_latency_devices: Count | None = None
+    node_devices: Count | None = None
 
     def __post_init__(self) -> None:
         if (self.kind == "torus") != (self.shape is not None):
@@ -72,6 +51,7 @@ class ScaleOut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         efficiency: share of the rate that large transfers reach.
         oversubscription: injection ÷ bisection above a block (1 for none).
         block_devices: devices below the oversubscribed level; None for the whole cluster.
+        in_network_reduction: switches add up an all-reduce (SHARP).
         devices_per_router: dragonfly: devices of one router.
         global_links: dragonfly: global links of one router.
         global_bytes_per_s: dragonfly: rate of one global link and direction.
@@ -84,6 +64,7 @@ class ScaleOut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     efficiency: Share
     oversubscription: AtLeastOne = 1.0
     block_devices: Count | None = None
+    in_network_reduction: bool = False
     devices_per_router: Count | None = None
     global_links: Count | None = None
     global_bytes_per_s: Positive | None = None

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lts_bench.specs.failure import InputError
+
+if TYPE_CHECKING:
+    from lts_bench.validate.table import Prediction, Row, Table
+
 app = typer.Typer(help="Answer measured cases with the cost model.", no_args_is_help=True)
+
+TableFile = Annotated[Path, typer.Argument(metavar="TABLE.csv", help="Measurements, a row each.")]
+OutFile = Annotated[
+    Path | None, typer.Option("--out", metavar="PREDICTIONS.csv", help="Where the rows go, with their predictions.")
+]
+Models = Annotated[
+    Path, typer.Option(metavar="DIR", help="Folder of config.json files, named as in the table; then built-in models.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
 @app.callback()
@@ -26,3 +41,82 @@ def sharding(
     found = answers(read_cases(cases), str(cases))
     write_answers(out, found)
     typer.echo(summary(found))
+
+
+@app.command()
+def kernels(table: TableFile, out: OutFile = None, as_json: AsJson = False) -> None:
+    """Predict measured kernels, collectives and expert exchanges."""
+    from lts_bench.validate.kernels import predict_kernels
+    from lts_bench.validate.table import read_table
+
+    read = read_table(table)
+    predictions, columns = predict_kernels(read)
+    _answer(read, predictions, columns, out, as_json=as_json)
+
+
+@app.command()
+def serving(table: TableFile, models: Models, out: OutFile = None, as_json: AsJson = False) -> None:
+    """Predict TTFT and TPOT of measured serving runs, closed loops of clients."""
+    from lts_bench.validate.serving import COLUMNS, predict_serving, summarise_serving
+    from lts_bench.validate.table import read_table
+
+    read = read_table(table)
+    predictions = predict_serving(read, _folder(models))
+    _answer(read, predictions, COLUMNS, out, summarise_serving(read, predictions), as_json=as_json)
+
+
+@app.command()
+def throughput(table: TableFile, models: Models, out: OutFile = None, as_json: AsJson = False) -> None:
+    """Predict the measured maximum throughput of saturated engines."""
+    from lts_bench.validate.throughput import COLUMNS, predict_row
+
+    _performance(table, models, COLUMNS, predict_row, out, as_json=as_json)
+
+
+@app.command()
+def static(table: TableFile, models: Models, out: OutFile = None, as_json: AsJson = False) -> None:
+    """Predict latency and throughput of measured static batches."""
+    from lts_bench.validate.static import COLUMNS, predict_row
+
+    _performance(table, models, COLUMNS, predict_row, out, as_json=as_json)
+
+
+def _performance(
+    table: Path,
+    models: Path,
+    columns: Sequence[str],
+    predict: Callable[[Row, Path], Prediction],
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    from lts_bench.validate.table import predict_each, read_table
+
+    read, folder = read_table(table), _folder(models)
+    _answer(read, predict_each(read.rows, lambda row: predict(row, folder)), columns, out, as_json=as_json)
+
+
+def _folder(models: Path) -> Path:
+    if not models.is_dir():
+        raise InputError("must be a folder of config.json files", field="models", value=str(models))
+    return models
+
+
+def _answer(
+    table: Table,
+    predictions: Sequence[Prediction],
+    columns: Sequence[str],
+    out: Path | None,
+    summary: Mapping[str, Any] | None = None,
+    *,
+    as_json: bool,
+) -> None:
+    """Write the rows with their predictions and print how well these meet the measurements."""
+    from lts_bench.console import print_json
+    from lts_bench.validate.show import print_summary
+    from lts_bench.validate.table import summarise, write_predictions
+
+    if out is not None:
+        write_predictions(out, table, predictions, columns)
+    document = summary or summarise(table, predictions, columns)
+    (print_json if as_json else print_summary)(document)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from tiny_settings import cost_model, degrees, moe_model, setting, strategy, vector
 
-from lts_bench.cost.collectives import Collective, seconds
+from lts_bench.cost.collectives import Collective, least, seconds
+from lts_bench.cost.exchange import exchange
 from lts_bench.cost.experts import LETTERS, ExpertCosts, expert_key
 from lts_bench.cost.nodes import WEIGHTS, Setting
 from lts_bench.cost.phases import FIRST_RUNG, LONE_PREFILL, PREFILL
@@ -76,21 +77,17 @@ def test_the_rank_of_a_lone_prompt_sends_as_much_as_any() -> None:
         assert (time[..., LONE_PREFILL] == time[..., PREFILL]).all()
 
 
-def test_low_latency_exchange_sends_a_copy_for_every_expert() -> None:
-    place = setting(moe_model())
-    spread = costs(place, degrees(dp=8, ep=8))
-    n = place.phases.tokens[None] * 2 * HIDDEN * 2.0
-    assert spread.routed_in(HIDDEN)[False] == pytest.approx(seconds(spread.over_ep, Collective.ALL_TO_ALL, n))
-
-
-def test_prefill_sends_a_token_once_to_every_other_node() -> None:
-    # top-2 over 4 nodes: 3·(1 − (3/4)²) = 1.3125 copies cross instead of 2·3/4 = 1.5.
-    place = setting(moe_model(), "h100x32", workload="isl=100000,osl=10")
-    spread = costs(place, degrees(dp=32, ep=8, tp=1))
-    assert spread.crossed[0, 0] == 4
-    n = 100_000 * 1.3125 / 0.75 * HIDDEN * 2.0
-    expected = seconds(spread.over_ep, Collective.ALL_TO_ALL, np.array([[n]]))
-    assert spread.routed_in(HIDDEN)[False][0, 0] == pytest.approx(expected[0, 0])
+def test_decode_exchanges_with_low_latency_and_prefill_does_not() -> None:
+    place = setting(moe_model(), "h100x32")
+    spread = costs(place, degrees(dp=32, ep=8))
+    group = expert_key(place.cluster, degrees(dp=32, ep=8)).ep_group
+    assert group.domains == 4
+    sent = place.phases.tokens * HIDDEN * 2.0
+    decode = np.arange(len(place.phases)) >= FIRST_RUNG
+    for direction, time in (("dispatch", spread.routed_in(HIDDEN)[False]), ("combine", spread.routed_out(HIDDEN)["R"])):
+        for mode, phases in (("low_latency", decode), ("normal", ~decode)):
+            table = exchange(place.cluster, group, mode, direction, 2)  # type: ignore[arg-type]
+            assert time[0, phases] == pytest.approx(least(table, sent[phases]))
 
 
 def test_tokens_replicated_over_tp_are_sliced_before_dispatch() -> None:
@@ -140,15 +137,16 @@ def test_copies_take_the_skew_down() -> None:
     plain, more = (setting(moe_model(), expert_imbalance=3.0, redundant_experts=copies) for copies in (0, 8))
     tokens = np.array([[4096.0]])
     # 16 slots for 8 experts: as many copies a rank, skew 1 + 2/2 instead of 3.
-    assert costs(more, d)._load(tokens)[0] / costs(plain, d)._load(tokens)[0] == pytest.approx(
-        (2048 * 2 + 32) / (2048 * 3 + 16)
-    )
+    assert costs(more, d)._load(tokens)[0] / costs(plain, d)._load(tokens)[0] == pytest.approx(2048 * 2 / (2048 * 3))
 
 
 def test_few_tokens_touch_few_experts() -> None:
     one = costs(setting(moe_model(128)), degrees())
-    _, touched = one._load(np.array([[1.0, 64.0, 1e6]]))
+    copies, rows, touched = one._load(np.array([[1.0, 64.0, 1e6]]))
+    assert copies[0] == pytest.approx([2.0, 128.0, 2e6])
     assert touched[0] == pytest.approx([2.0, 128 * (1 - (1 - 2 / 128) ** 64), 128.0])
+    # A tile of 64 rows for each, and half of one more where there are many.
+    assert rows[0] == pytest.approx([2 * 64, touched[0, 1] * 64, 2e6 + 128 * 32])
 
 
 def test_splitting_tokens_over_etp_touches_fewer_experts() -> None:

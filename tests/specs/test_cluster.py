@@ -108,6 +108,18 @@ def test_its_chip_may_be_a_file_beside_it_or_inline(tmp_path: Path) -> None:
     assert beside.chip.name == "mine"
 
 
+def test_its_collectives_may_be_built_in_a_file_or_inline(tmp_path: Path) -> None:
+    constants = load_cluster("h100x16").collectives
+    (tmp_path / "net.yaml").write_bytes(msgspec.yaml.encode(constants))
+    named, beside, inline = (
+        load_cluster(write_cluster(tmp_path / "mine.yaml", collectives=given))
+        for given in ("nvlink4", "net.yaml", msgspec.to_builtins(constants))
+    )
+    assert named == beside == inline
+    with pytest.raises(InputError, match=r"collectives: unknown collectives; did you mean 'nvlink4'\?"):
+        load_cluster(write_cluster(tmp_path / "mine.yaml", collectives="nvlink_4"))
+
+
 def test_a_sparse_peak_is_warned_of(tmp_path: Path) -> None:
     chip = msgspec.to_builtins(load_chip("h100")) | {"peak_flops_per_s": {"bf16": 1979e12}}
     cluster = load_cluster(write_cluster(tmp_path / "mine.yaml", chip=chip))

@@ -14,7 +14,7 @@ sequence_overhead_us: 0
 small_kernels_per_layer: 6
 small_kernels_per_moe_layer: 4
 kv_reservation: mean
-window_kv: windowed
+sliding_window: freed
 """
 
 

@@ -8,21 +8,7 @@ from lts_bench.specs.failure import InputError
 from lts_bench.specs.loading import convert
 from lts_bench.specs.topology import ScaleOut, ScaleUp
 
-REGIMES: dict[str, Any] = {
-    "latency_us": 3,
-    "latency_per_doubling_us": 0.25,
-    "efficiency": 0.3,
-    "large_latency_us": 30,
-    "large_efficiency": 0.8,
-}
-UP: dict[str, Any] = {
-    "kind": "switch",
-    "size": 8,
-    "bytes_per_s": 450e9,
-    "all_reduce": REGIMES,
-    "all_gather": REGIMES,
-    "all_to_all": REGIMES,
-}
+UP: dict[str, Any] = {"kind": "switch", "size": 8, "bytes_per_s": 450e9}
 OUT: dict[str, Any] = {"kind": "rail", "bytes_per_s": 50e9, "latency_us": 10, "efficiency": 0.9}
 DRAGONFLY = {"devices_per_router": 8, "global_links": 4, "global_bytes_per_s": 50e9, "groups": 8}
 
@@ -35,7 +21,7 @@ DRAGONFLY = {"devices_per_router": 8, "global_links": 4, "global_bytes_per_s": 5
         ({"kind": "torus", "shape": [3, 3]}, "net: size: must be the product of shape (got 8); legal: 9"),
         ({"kind": "torus", "shape": [2, 0]}, "net: shape[1]: must be >= 1"),
         ({"kind": "ring"}, "net: kind: not a legal value (got 'ring'); legal: full_mesh, switch, torus"),
-        ({"all_gather": REGIMES | {"efficiency": 0}}, "net: all_gather.efficiency: must be > 0"),
+        ({"node_devices": 0}, "net: node_devices: must be >= 1"),
         ({"bytes_per_s": 0}, "net: bytes_per_s: must be > 0"),
     ],
 )

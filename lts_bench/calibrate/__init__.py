@@ -1,0 +1,1 @@
+"""Refits a chip's kernel constants from a table of measurements."""

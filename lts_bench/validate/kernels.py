@@ -1,0 +1,79 @@
+"""Measured kernels and collectives against the closed forms."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from lts_bench.specs.chip import Chip, load_chip
+from lts_bench.specs.failure import InputError
+from lts_bench.specs.formats import WeightFormat
+from lts_bench.validate.aliases import aliases, words
+from lts_bench.validate.kernel_tables import LATENCY, Call, TableKind, seconds, table_kind
+from lts_bench.validate.table import Prediction, Row, SkipError, Table
+
+COLLECTIVES = {
+    ("op_name", "message_bytes"): (LATENCY, "busbw_GBps"),
+    ("mode", "num_tokens_per_rank"): ("dispatch_us", "combine_us"),
+}
+"""Columns that tell a table of collectives, and what it measures."""
+
+
+def predict_kernels(table: Table) -> tuple[list[Prediction], tuple[str, ...]]:
+    """Predict every row of a table of kernels or collectives.
+
+    Returns:
+        The predictions in the order of the rows, and the measured columns.
+
+    Raises:
+        InputError: the table is of no known kind.
+    """
+    for marks, columns in COLLECTIVES.items():
+        if set(marks) <= set(table.columns):
+            from lts_bench.validate.collectives import predict
+
+            return predict(table.rows), columns
+    return _predict(table.rows, table_kind(table)), (LATENCY,)
+
+
+def _predict(rows: Sequence[Row], kind: TableKind) -> list[Prediction]:
+    """Calls of one kernel with one format on one chip are priced together."""
+    found: list[Prediction] = [Prediction()] * len(rows)
+    together: defaultdict[tuple[str, str, WeightFormat], list[tuple[int, Call]]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        try:
+            chip, call = measured_chip(row.get("system", "")), kind.read(row)
+        except SkipError as reason:
+            found[place] = Prediction(skipped=str(reason))
+        else:
+            together[chip.name, call.kernel, call.weights].append((place, call))
+    for (name, kernel, weights), calls in together.items():
+        sizes = {key: np.array([call.sizes[key] for _, call in calls]) for key in calls[0][1].sizes}
+        times = seconds(_built_in(name), kernel, weights, sizes)
+        for (place, _), time in zip(calls, times, strict=True):
+            group = (name, kernel, rows[place][kind.dtype].strip())
+            found[place] = Prediction({LATENCY: float(time) * 1e6}, group)
+    return found
+
+
+def measured_chip(system: str) -> Chip:
+    """The built-in chip of a system such as ``h100_sxm``.
+
+    Raises:
+        SkipError: there is none.
+    """
+    name = aliases().systems.get(words(system))
+    if name is None:
+        raise SkipError(f"unknown system {system.strip()!r}")
+    try:
+        return _built_in(name)
+    except InputError as error:
+        raise SkipError(f"no built-in chip {name!r}") from error
+
+
+@lru_cache(maxsize=64)
+def _built_in(name: str) -> Chip:
+    return load_chip(name)

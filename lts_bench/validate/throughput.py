@@ -1,0 +1,27 @@
+"""Measured maximum throughput: the steady state of as many sequences as the KV cache holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lts_bench.validate.performance import load_kind, replicas, row_deployment
+from lts_bench.validate.table import Prediction, Row, SkipError
+
+COLUMNS = ("out_tok_s",)
+
+
+def predict_row(row: Row, models: Path) -> Prediction:
+    """Output tokens per second of all accelerators.
+
+    Raises:
+        SkipError: if the row is of another kind or cannot be predicted.
+    """
+    if load_kind(row) != "throughput":
+        raise SkipError(f"not a maximum throughput: a {load_kind(row)} run")
+    deployment = row_deployment(row, models)
+    if deployment.capacity == 0:
+        raise SkipError("the weights and one sequence exceed the memory")
+    degrees, at = deployment.strategy.degrees, deployment.at([deployment.capacity])[0]
+    sequences = deployment.capacity * degrees.dp * degrees.pp
+    rate = replicas(row, deployment) * sequences / (at.decode + at.waits * at.service)
+    return Prediction({"out_tok_s": rate}, (deployment.model.name, row.get("precision", "")))
