@@ -17,7 +17,8 @@ from lts_bench.cost.kernels import US
 from lts_bench.specs.cluster import Cluster
 from lts_bench.specs.collectives import REGIMES, Collectives, CustomAllReduce, Regime
 from lts_bench.specs.failure import InputError
-from lts_bench.validate.collectives import KINDS, TOKENS, cluster_of, library_of
+from lts_bench.validate.collectives import KINDS, TOKENS, library_of
+from lts_bench.validate.measured import measured_cluster
 from lts_bench.validate.table import SkipError, measured
 
 FloatArray = NDArray[np.float64]
@@ -76,7 +77,7 @@ def _own_rows(rows: Iterable[Mapping[str, str]], cluster: Cluster) -> list[Mappi
     kept: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
     for row in rows:
         try:
-            there = cluster_of(row.get("system", ""), 1)
+            there = measured_cluster(row.get("system", ""), 1)
         except SkipError:
             continue
         if there.chip.name == cluster.chip.name or there.collectives == cluster.collectives:

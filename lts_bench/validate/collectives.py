@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +13,9 @@ from lts_bench.cost.collectives import Collective, regimes, seconds
 from lts_bench.cost.exchange import DIRECTIONS, MODES, Direction, Mode, copies, dispatched_bytes, exchange_regimes
 from lts_bench.cost.groups import Group, place_group
 from lts_bench.cost.kernels import US
-from lts_bench.specs.cluster import Cluster, load_cluster
+from lts_bench.specs.cluster import Cluster
 from lts_bench.specs.collectives import CustomAllReduce, Exchange, ExchangeMode
-from lts_bench.specs.failure import InputError
-from lts_bench.validate.aliases import aliases, words
+from lts_bench.validate.measured import measured_cluster
 from lts_bench.validate.table import Prediction, Row, SkipError, measured, number, predict_each
 
 FloatArray = NDArray[np.float64]
@@ -71,24 +69,12 @@ def _predict(row: Row) -> Prediction:
     return _exchange(row) if TOKENS in row else _collective(row)
 
 
-@lru_cache(maxsize=256)
-def cluster_of(system: str, devices: int) -> Cluster:
-    """The cluster of a table's system that consists of so many devices."""
-    family = aliases().systems.get(words(system))
-    if family is None:
-        raise SkipError(f"unknown system {system}")
-    try:
-        return load_cluster(f"{family}-{devices}")
-    except InputError as error:
-        raise SkipError(str(error)) from error
-
-
 def _collective(row: Row) -> Prediction:
     kind = KINDS.get(row.get("op_name", "").strip())
     if kind is None:
         raise SkipError(f"unknown collective {row.get('op_name', '')!r}")
     p, n = int(number(row, "num_gpus")), number(row, "message_bytes")
-    cluster, library = cluster_of(row.get("system", ""), p), library_of(row.get("library", ""))
+    cluster, library = measured_cluster(row.get("system", ""), p), library_of(row.get("library", ""))
     time = collective_seconds(cluster, kind, p, n, library)
     share = (p - 1) / p * (2 if kind is Collective.ALL_REDUCE else 1)
     values = {"latency_us": time / US, "busbw_GBps": n * share / time / 1e9}
@@ -149,10 +135,10 @@ def routing_of(row: Row) -> Routing:
     mode = next((each for each in MODES if each == row.get("mode", "").strip()), None)
     if mode is None:
         raise SkipError(f"unknown mode {row.get('mode', '')!r}")
-    network = cluster_of(system, 1).scale_up
+    network = measured_cluster(system, 1).scale_up
     devices = int(number(row, "num_nodes")) * (network.node_devices or network.size)
     sms = int(measured(row, "sms") or 0)
-    return Routing(cluster_of(system, devices), devices, mode, number(row, "topk"), sms)
+    return Routing(measured_cluster(system, devices), devices, mode, number(row, "topk"), sms)
 
 
 def sent_bytes(row: Row, way: Direction) -> float:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 
-from lts_bench.specs.chip import Chip, load_chip
-from lts_bench.specs.failure import InputError
+from lts_bench.specs.chip import Chip
 from lts_bench.specs.formats import WeightFormat
-from lts_bench.validate.aliases import aliases, words
 from lts_bench.validate.kernel_tables import LATENCY, Call, TableKind, seconds, table_kind
+from lts_bench.validate.measured import measured_cluster
 from lts_bench.validate.table import Prediction, Row, SkipError, Table
 
 COLLECTIVES = {
@@ -42,38 +40,20 @@ def predict_kernels(table: Table) -> tuple[list[Prediction], tuple[str, ...]]:
 def _predict(rows: Sequence[Row], kind: TableKind) -> list[Prediction]:
     """Calls of one kernel with one format on one chip are priced together."""
     found: list[Prediction] = [Prediction()] * len(rows)
+    chips: dict[str, Chip] = {}
     together: defaultdict[tuple[str, str, WeightFormat], list[tuple[int, Call]]] = defaultdict(list)
     for place, row in enumerate(rows):
         try:
-            chip, call = measured_chip(row.get("system", "")), kind.read(row)
+            chip, call = measured_cluster(row.get("system", ""), 1).chip, kind.read(row)
         except SkipError as reason:
             found[place] = Prediction(skipped=str(reason))
         else:
+            chips[chip.name] = chip
             together[chip.name, call.kernel, call.weights].append((place, call))
     for (name, kernel, weights), calls in together.items():
         sizes = {key: np.array([call.sizes[key] for _, call in calls]) for key in calls[0][1].sizes}
-        times = seconds(_built_in(name), kernel, weights, sizes)
+        times = seconds(chips[name], kernel, weights, sizes)
         for (place, _), time in zip(calls, times, strict=True):
             group = (name, kernel, rows[place][kind.dtype].strip())
             found[place] = Prediction({LATENCY: float(time) * 1e6}, group)
     return found
-
-
-def measured_chip(system: str) -> Chip:
-    """The built-in chip of a system such as ``h100_sxm``.
-
-    Raises:
-        SkipError: there is none.
-    """
-    name = aliases().systems.get(words(system))
-    if name is None:
-        raise SkipError(f"unknown system {system.strip()!r}")
-    try:
-        return _built_in(name)
-    except InputError as error:
-        raise SkipError(f"no built-in chip {name!r}") from error
-
-
-@lru_cache(maxsize=64)
-def _built_in(name: str) -> Chip:
-    return load_chip(name)

@@ -34,6 +34,7 @@ def count(row: Row, column: str, default: int | None = None) -> int:
     return int(value)
 
 
+@lru_cache(maxsize=256)
 def measured_cluster(system: str, devices: int) -> Cluster:
     """So many devices of a system such as ``h100_sxm`` or ``H100 SXM 80GB``.
 
@@ -42,9 +43,9 @@ def measured_cluster(system: str, devices: int) -> Cluster:
     """
     family = aliases().systems.get(words(system))
     if family is None:
-        raise SkipError(f"unknown system {system!r}")
+        raise SkipError(f"unknown system {system.strip()!r}")
     try:
-        return load_cluster(f"{family}x{devices}")
+        return load_cluster(f"{family}-{devices}")
     except InputError as error:
         raise SkipError(str(error)) from error
 

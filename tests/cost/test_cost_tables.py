@@ -116,7 +116,8 @@ def test_data_parallel_attention_is_tokens_over_tp(model: Model, cluster: str, s
     assert (one[:, PREFILL].sum() > other[:, PREFILL].sum()).all()  # tp splits one prompt
 
 
-def test_equal_letters_on_two_axes_are_one_axis() -> None:
+def test_equal_letters_on_two_axes_are_one_axis_up_to_their_collectives() -> None:
+    # Two collectives of few devices may be faster than one of many, as measured on 4 x 4 and 16 devices.
     model = dense_model(heads=32, kv_heads=32)
     place = setting(model, "h100x16")
     one, two = degrees(tp=8), degrees(tp=8, tx=2)
@@ -124,7 +125,7 @@ def test_equal_letters_on_two_axes_are_one_axis() -> None:
     for letters in ({}, {"stream": "M"}, {"ffn__up": "K", "ffn__down": "N", "attention__core": "batch"}):
         narrow = block_seconds(tables, strategy(model, one, **letters))
         wide = block_seconds(tables, strategy(model, two, **{k: f"{v},{v}" for k, v in letters.items()}))
-        assert wide == pytest.approx(narrow, rel=1e-12), letters
+        assert (wide <= narrow * (1 + 1e-12)).all() and (wide >= 0.8 * narrow).all(), letters
     memory = [block_bytes(tables, strategy(model, d)) for d in (one, two)]
     assert memory[0] == pytest.approx(memory[1])
 

@@ -132,7 +132,7 @@ def test_against_the_slow_evaluation(model: Model, cluster: str, workload: str, 
 
 
 def test_violations_are_those_of_the_least_sum() -> None:
-    place = setting(moe_model(), "h100x16", "isl=4096,osl=32,ttft_ms=4,tpot_ms=2.2", max_batch=64, memory_fraction=2e-4)
+    place = setting(moe_model(), "h100x16", "isl=4096,osl=32,ttft_ms=2,tpot_ms=1.1", max_batch=64, memory_fraction=2e-4)
     space, cost = space_of(place)
     vectors = space.sample(60, np.random.default_rng(5))
     limit = 2e-4 * place.cluster.chip.hbm_bytes_usable
@@ -143,7 +143,7 @@ def test_violations_are_those_of_the_least_sum() -> None:
         for b in slow.batches:
             td, w, s_p, t_p = slow.round_at(b)
             ttft = t_p + 0.9 / slow.d.pp * td + -np.log(0.1) * w * s_p**2 / 2 / td
-            over = [slow.bytes_at(b) / limit, ttft / 4e-3, (td + w * s_p) / 2.2e-3]
+            over = [slow.bytes_at(b) / limit, ttft / 2e-3, (td + w * s_p) / 1.1e-3]
             best = min(best, sum(max(0.0, x - 1) for x in over))
         found = row[evaluator.OVER_MEMORY : evaluator.OVER_TPOT + 1]
         assert found.sum() == pytest.approx(best, rel=1e-9)

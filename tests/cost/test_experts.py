@@ -141,7 +141,7 @@ def test_copies_take_the_skew_down() -> None:
 
 
 def test_few_tokens_touch_few_experts() -> None:
-    one = costs(setting(moe_model(128)), degrees())
+    one = costs(setting(moe_model(128), expert_popularity_shape=None), degrees())
     copies, rows, touched = one._load(np.array([[1.0, 64.0, 1e6]]))
     assert copies[0] == pytest.approx([2.0, 128.0, 2e6])
     assert touched[0] == pytest.approx([2.0, 128 * (1 - (1 - 2 / 128) ** 64), 128.0])

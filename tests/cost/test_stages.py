@@ -39,7 +39,7 @@ def test_a_boundary_sends_the_local_residual() -> None:
     assert sends(tables, 0, 0) == pytest.approx(10e-6 + whole / 45e9)  # between nodes, R
     assert sends(tables, 0, 1) == pytest.approx(10e-6 + whole / 8 / 45e9)  # M
     assert sends(tables, 1, 0) == 0
-    assert sends(tables, 2, 0) == pytest.approx(7.9e-6 + whole / (0.67 * 450e9))  # inside a node
+    assert sends(tables, 2, 0) == pytest.approx(6.46e-6 + whole / (0.628 * 450e9))  # inside a node
 
 
 def test_neighbouring_stages_share_the_links_of_a_torus() -> None:

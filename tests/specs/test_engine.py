@@ -24,7 +24,7 @@ def test_built_in_profiles_load_under_their_own_name(name: str) -> None:
 
 
 def test_the_engines_of_the_day_are_there() -> None:
-    assert list_engines() == ["generic", "sglang", "trtllm", "vllm"]
+    assert list_engines() == ["fastertransformer", "generic", "sglang", "trtllm", "trtllm-cpp", "vllm"]
 
 
 def test_what_a_profile_leaves_out_has_defaults(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_exchanges() -> None:
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        (ROW | {"system": "abacus"}, "unknown system abacus"),
+        (ROW | {"system": "abacus"}, "unknown system 'abacus'"),
         (ROW | {"op_name": "broadcast"}, "unknown collective 'broadcast'"),
         (ROW | {"num_gpus": ""}, "num_gpus is missing"),
         (ROW | {"message_bytes": "-1"}, "message_bytes must be a positive number, not '-1'"),
