@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from lts_bench.cost import evaluator
 from lts_bench.cost.breakdown import time_rows
 from lts_bench.cost.model import CostModel
 from lts_bench.cost.nodes import Setting
 from lts_bench.cost.phases import Phases
-from lts_bench.cost.tables import Tables
+from lts_bench.cost.utilisation import utilisation
 from lts_bench.space.check import Checked, check_strategy
 from lts_bench.space.strategy import Strategy
 from lts_bench.specs.cluster import Cluster, load_cluster
@@ -21,10 +23,15 @@ from lts_bench.specs.config import load_model
 from lts_bench.specs.engine import Engine, load_engine
 from lts_bench.specs.failure import Failure, InputError, Violation
 from lts_bench.specs.model import Model
+from lts_bench.specs.perturbation import draws
 from lts_bench.specs.quantization import apply_precision
 from lts_bench.specs.workload import Workload, parse_workload
 
 LIMITS = ("memory", "ttft", "tpot")
+FIGURES = ("batch", "concurrency", "throughput_tokens_per_s", "goodput_per_npu", "ttft_ms", "tpot_ms")
+UNCERTAIN = ("goodput_per_npu", "throughput_tokens_per_s", "ttft_ms", "tpot_ms", "batch")
+"""Figures of which an interval is told."""
+QUANTILES = {"median": 0.5, "p5": 0.05, "p95": 0.95}
 
 
 @dataclass(frozen=True)
@@ -53,16 +60,71 @@ class Assessment:
         over = self.raw[evaluator.OVER_MEMORY : evaluator.OVER_TPOT + 1]
         return dict(zip(LIMITS, map(float, over), strict=True))
 
+    @property
+    def fits(self) -> bool:
+        """Whether the batch that is reported fits the memory."""
+        return self.violation["memory"] == 0
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What is reached with the best batch, or the least violating one; None where not even that fits."""
+        if not self.fits:
+            return dict.fromkeys(FIGURES) | {"goodput_per_npu": 0.0}
+        raw, degrees = self.raw, self.strategy.degrees
+        batch, ttft, tpot = int(raw[evaluator.BATCH]), float(raw[evaluator.TTFT]), float(raw[evaluator.TPOT])
+        concurrency = degrees.replicas * degrees.dp * degrees.pp * batch
+        goodput = float(raw[evaluator.GOODPUT])
+        reached = (batch, concurrency, concurrency / tpot, goodput, 1e3 * ttft, 1e3 * tpot)
+        return dict(zip(FIGURES, reached, strict=True))
+
 
 def assess(model: Model, cluster: Cluster, engine: Engine, workload: Workload, strategy: Strategy) -> Assessment:
     """Evaluate one strategy, whether or not it is in a task's space."""
     phases = Phases.of(workload, engine)
     setting = Setting(model, cluster, engine, phases, strategy.redundant_experts, strategy.padding)
+    cost, vector = _alone(setting, strategy)
+    raw = cost.raw(vector[None])[0]
+    return Assessment(setting, strategy, raw, cost.memory_parts(vector, float(raw[evaluator.BATCH])))
+
+
+def _alone(setting: Setting, strategy: Strategy) -> tuple[CostModel, NDArray[np.int64]]:
+    """The cost of one strategy's degrees, and its vector."""
     cost = CostModel(setting, [strategy.degrees], strategy.stages)
-    choices = [each.index(strategy.sharding[each.key]) for each in cost.tables.rules.operators]
-    vectors = np.array([[0, *choices]])
-    raw = cost.raw(vectors)[0]
-    return Assessment(setting, strategy, raw, cost.memory_parts(vectors[0], float(raw[evaluator.BATCH])))
+    return cost, np.array([0, *(each.index(strategy.sharding[each.key]) for each in cost.tables.rules.operators)])
+
+
+def drawn(setting: Setting, strategy: Strategy, count: int, seed: int) -> Iterator[Assessment]:
+    """A strategy on ``count`` draws of the constants, the same ones for every strategy."""
+    for cluster, engine in draws(setting.cluster, setting.engine, count, seed):
+        yield assess(setting.model, cluster, engine, setting.phases.workload, strategy)
+
+
+def spread(setting: Setting, strategy: Strategy, count: int, seed: int = 0) -> dict[str, Any]:
+    """Share of draws in which a strategy is feasible; median, 5 % and 95 % quantile of what it reaches over all draws.
+
+    Each draw has its own best batch. An infeasible one has goodput 0, one that does not fit no other figure.
+    """
+    found = list(drawn(setting, strategy, count, seed))
+    document: dict[str, Any] = {"draws": count, "feasible_share": sum(each.feasible for each in found) / count}
+    for name in UNCERTAIN:
+        values = [each.figures[name] for each in found if each.figures[name] is not None]
+        at = np.quantile(values, list(QUANTILES.values()), method="inverted_cdf").tolist() if values else None
+        document[name] = dict(zip(QUANTILES, at, strict=True)) if at else dict.fromkeys(QUANTILES)
+    return document
+
+
+def ranking_under_uncertainty(
+    setting: Setting, strategies: Sequence[Strategy], count: int, seed: int = 0
+) -> list[float]:
+    """Share of draws in which each strategy has the highest goodput; equal ones share a draw.
+
+    Draws in which none is feasible are won by none, so that the shares may add up to less than 1.
+    """
+    found = [list(drawn(setting, strategy, count, seed)) for strategy in strategies]
+    goodput = np.array([[each.raw[evaluator.GOODPUT] for each in of_one] for of_one in found])
+    best = (goodput == goodput.max(axis=0)) & (goodput > 0)
+    shares: list[float] = (best / np.maximum(best.sum(axis=0), 1)).mean(axis=1).tolist()
+    return shares
 
 
 def violations_of(assessment: Assessment) -> list[Violation]:
@@ -118,9 +180,12 @@ def evaluate_strategy(
     engine: str = "generic",
     precision: str = "config",
     kv_precision: str = "config",
+    uncertainty: int = 0,
     source: str = "strategy",
 ) -> dict[str, Any]:
     """``lts-bench evaluate``: what a strategy reaches; ``source`` names the strategy's file.
+
+    With ``uncertainty`` also how that spreads over so many draws of the constants.
 
     Raises:
         InputError: if the strategy is not legal; the line names every broken rule.
@@ -132,41 +197,30 @@ def evaluate_strategy(
         told = "; ".join(f"{each.failure}: {each.message}" for each in checked.violations)
         raise InputError(f"not legal: {told}", source=source)
     assessment = assess(loaded, given, load_engine(engine), parse_workload(workload), checked.strategy)
-    return _document(assessment, checked)
+    document = _document(assessment, checked)
+    if uncertainty:
+        document["uncertainty"] = spread(assessment.setting, assessment.strategy, uncertainty)
+    return document
 
 
 def _document(assessment: Assessment, checked: Checked) -> dict[str, Any]:
-    raw, degrees = assessment.raw, assessment.strategy.degrees
     setting = assessment.setting
-    fits = assessment.violation["memory"] == 0
-    batch = int(raw[evaluator.BATCH]) if fits else None
-    concurrency = degrees.replicas * degrees.dp * degrees.pp * (batch or 0)
-    throughput = concurrency / float(raw[evaluator.TPOT]) if fits else None
     document = {
         "feasible": assessment.feasible,
-        "batch": batch,
-        "concurrency": concurrency if fits else None,
-        "throughput_tokens_per_s": throughput,
-        "goodput_per_npu": float(raw[evaluator.GOODPUT]),
-        "ttft_ms": float(raw[evaluator.TTFT]) * 1e3 if fits else None,
-        "tpot_ms": float(raw[evaluator.TPOT]) * 1e3 if fits else None,
+        **assessment.figures,
+        "mfu": None,
         "memory_bytes": assessment.memory,
         "violation": assessment.violation,
         "violations": [msgspec.to_builtins(each) for each in violations_of(assessment)],
         "warnings": [*checked.warnings, *setting.model.warnings, *setting.cluster.warnings],
         "strategy": assessment.strategy.to_json(),
     }
-    if fits:
-        document["operators"], document["collectives"] = _times(assessment, float(raw[evaluator.BATCH]))
-    return document
+    return document | (_at_its_batch(assessment) if assessment.fits else {})
 
 
-def _times(assessment: Assessment, batch: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Time of each operator and collective at the strategy's own batch size."""
-    setting = assessment.setting
-    phases = Phases(setting.phases.workload, np.array([int(batch)]))
-    at_batch = Setting(
-        setting.model, setting.cluster, setting.engine, phases, setting.redundant_experts, setting.padding
-    )
-    tables = Tables(at_batch, [assessment.strategy.degrees], assessment.strategy.stages)
-    return time_rows(tables, assessment.strategy)
+def _at_its_batch(assessment: Assessment) -> dict[str, Any]:
+    """Utilisation, and the time of each operator and collective, at the strategy's own batch size."""
+    phases = Phases(assessment.setting.phases.workload, np.array([int(assessment.raw[evaluator.BATCH])]))
+    cost, vector = _alone(replace(assessment.setting, phases=phases), assessment.strategy)
+    operators, collectives = time_rows(cost.tables, assessment.strategy)
+    return {"mfu": utilisation(cost, vector), "operators": operators, "collectives": collectives}

@@ -215,6 +215,10 @@ def evaluate(
     engine: Annotated[str, typer.Option(help="A built-in engine profile or a YAML file.")] = "generic",
     precision: Annotated[str, typer.Option(help="config, bf16, fp8, fp8_block, int8, int4 or fp4.")] = "config",
     kv_precision: Annotated[str, typer.Option(help="config, bf16, fp8, int8 or fp4.")] = "config",
+    uncertainty: Annotated[
+        bool, typer.Option("--uncertainty", help="Also intervals, from constants drawn within their errors.")
+    ] = False,
+    draws: Annotated[int, typer.Option(min=1, help="With --uncertainty: number of draws.")] = 64,
     as_json: AsJson = False,
 ) -> None:
     """Tell what a strategy reaches: goodput, latencies, memory, and the time of each operator and collective."""
@@ -229,9 +233,57 @@ def evaluate(
         engine=engine,
         precision=precision,
         kv_precision=kv_precision,
+        uncertainty=draws if uncertainty else 0,
         source=str(strategy),
     )
     (print_json if as_json else print_evaluation)(document)
+
+
+@app.command()
+def trace(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Requests: CSV with a header, JSON Lines or a JSON list.")
+    ],
+    window: Annotated[
+        str | None, typer.Option(metavar="START:END", help="Only requests that arrive then, in s from the first.")
+    ] = None,
+    rate_scale: Annotated[float, typer.Option(help="So many times the rate: times are divided by it.")] = 1.0,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Only requests of this model.")] = None,
+    context: Annotated[
+        int | None, typer.Option(metavar="TOKENS", min=2, help="Leave out requests of more, prompt and output.")
+    ] = None,
+    time_unit: Annotated[str | None, typer.Option(help="s, ms, us or ns (default: as the format says).")] = None,
+    block_tokens: Annotated[
+        int | None, typer.Option(help="Tokens of a block with one hash id (default: as the format says).")
+    ] = None,
+    skip_bad_rows: Annotated[bool, typer.Option("--skip-bad-rows", help="Count rows that cannot be read.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write what was read in our own format.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Describe a trace of requests: rate, bursts, lengths, shared prefixes."""
+    from lts_bench.console import print_json
+    from lts_bench.console import print_model as print_summary
+    from lts_bench.serving.read_trace import read_trace
+    from lts_bench.serving.trace import parse_window
+    from lts_bench.serving.trace_csv import write_trace
+    from lts_bench.serving.trace_summary import trace_document
+
+    found = read_trace(
+        file,
+        time_unit=time_unit,
+        model=model,
+        block_tokens=block_tokens,
+        skip_bad_rows=skip_bad_rows,
+        needs_arrivals=False,
+    )
+    if window is not None:
+        found = found.window(*parse_window(window))
+    if context is not None:
+        found = found.within_context(context)
+    found = found.scaled(rate_scale)
+    if out is not None:
+        write_trace(out, found)
+    (print_json if as_json else print_summary)(trace_document(found))
 
 
 @app.command()

@@ -137,15 +137,26 @@ def print_check(document: Mapping[str, Any]) -> None:
 
 
 def print_evaluation(document: Mapping[str, Any]) -> None:
-    """Print what a strategy reaches: the headline, the strategy, what is wrong, then where the time of a layer goes."""
-    apart = ("strategy", "violations", "warnings", "operators", "collectives")
+    """Print what a strategy reaches: the headline, the strategy, what is wrong, intervals, where its time goes."""
+    apart = ("strategy", "violations", "warnings", "uncertainty", "operators", "collectives")
     headline = {key: value for key, value in document.items() if key not in apart}
     _print_table(("", ""), [*_flat(headline), *_strategy_lines(document["strategy"])])
     _print_problems(document)
+    if "uncertainty" in document:
+        print()
+        _print_uncertainty(document["uncertainty"])
     for key in ("operators", "collectives"):
         if lines := document.get(key):
             print()
             _print_times(key, lines)
+
+
+def _print_uncertainty(spread: Mapping[str, Any]) -> None:
+    """Print the median and the interval of every figure."""
+    figures = {name: value for name, value in spread.items() if isinstance(value, Mapping)}
+    lines = [[name, *(shown(name, value[key]) for key in ("median", "p5", "p95"))] for name, value in figures.items()]
+    title = f"over {spread['draws']} draws of the constants within their errors, feasible in"
+    _print_table(("", "median", "5 %", "95 %"), lines, title=f"{title} {100 * spread['feasible_share']:.0f} %")
 
 
 def _print_problems(document: Mapping[str, Any]) -> None:

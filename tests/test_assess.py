@@ -6,8 +6,18 @@ from typing import Any
 
 import pytest
 
-from lts_bench.assess import assess, check_document, evaluate_strategy, violations_of
+from lts_bench.assess import (
+    assess,
+    check_document,
+    evaluate_strategy,
+    ranking_under_uncertainty,
+    spread,
+    violations_of,
+)
+from lts_bench.cost.nodes import Setting
+from lts_bench.cost.phases import Phases
 from lts_bench.space.check import check_strategy
+from lts_bench.space.strategy import Strategy
 from lts_bench.specs.cluster import load_cluster
 from lts_bench.specs.config import load_model
 from lts_bench.specs.engine import load_engine
@@ -150,10 +160,11 @@ def test_fractions_of_all_and_of_free_memory_are_two_options() -> None:
 def slow_cluster(folder: Path) -> str:
     """Four devices with links of 16 GB/s."""
     text = (Path(load_cluster.__code__.co_filename).parents[1] / "data/clusters/h100.yaml").read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if not line.startswith(("family:", "chip:", "  bytes_per_s: 450e9"))]
-    lines.insert(1, "  bytes_per_s: 16e9")
+    text = text.replace("  bytes_per_s: 450e9", "  bytes_per_s: 16e9").replace(
+        "chip: h100\n", "chip: a100\ndevices: 4\n"
+    )
     path = folder / "slow.yaml"
-    path.write_text("\n".join([*lines, "chip: a100", "devices: 4"]), encoding="utf-8")
+    path.write_text(text.replace("family: h100\n", ""), encoding="utf-8")
     return str(path)
 
 
@@ -173,3 +184,77 @@ def test_more_tensor_parallelism_is_not_always_faster(tmp_path: Path) -> None:
         for name, document in (("tp1", copies), ("pp4", stages))
     }
     assert prompt["pp4"] == pytest.approx(prompt["tp1"])  # a pipeline does not shorten one prompt
+
+
+def setting(model: str, cluster: str, workload: str = SHORT) -> Setting:
+    place, engine, served = load_cluster(cluster), load_engine("generic"), parse_workload(workload)
+    return Setting(load_model(model), place, engine, Phases.of(served, engine))
+
+
+def strategy(place: Setting, **document: Any) -> Strategy:
+    return check_strategy(document, place.model, place.cluster).strategy
+
+
+def test_an_interval_holds_the_nominal_value_and_widens_with_the_errors() -> None:
+    relative = {}
+    for cluster in ("h100x8", "mi300x-8"):  # fitted to measurements; known from its datasheet alone
+        document = evaluate_strategy(
+            model="llama-3.1-8b", cluster=cluster, workload=SHORT, strategy={"tp": 2}, uncertainty=32
+        )
+        found = document["uncertainty"]
+        assert (found["draws"], found["feasible_share"]) == (32, 1.0)
+        for name in ("goodput_per_npu", "throughput_tokens_per_s", "ttft_ms", "tpot_ms", "batch"):
+            assert found[name]["p5"] <= found[name]["median"] <= found[name]["p95"]
+            assert found[name]["p5"] <= document[name] <= found[name]["p95"]
+        goodput = found["goodput_per_npu"]
+        relative[cluster] = (goodput["p95"] - goodput["p5"]) / goodput["median"]
+    assert 0.02 < relative["h100x8"] < relative["mi300x-8"] < 1
+
+
+def test_a_spread_is_that_of_its_seed_and_no_part_of_an_evaluation_unless_asked() -> None:
+    place = setting("llama-3.1-8b", "h100x8")
+    chosen = strategy(place, tp=2)
+    assert spread(place, chosen, 4) == spread(place, chosen, 4, seed=0) != spread(place, chosen, 4, seed=1)
+    document = evaluate_strategy(model="llama-3.1-8b", cluster="h100x8", workload=SHORT, strategy={"tp": 2})
+    assert "uncertainty" not in document
+
+
+def test_a_limit_near_by_is_met_in_a_share_of_the_draws() -> None:
+    place = setting("llama-3.1-8b", "h100x8", "isl=1024,osl=512")
+    nominal = evaluate_strategy(
+        model="llama-3.1-8b", cluster="h100x8", workload="isl=1024,osl=512,tpot_ms=1", strategy={"tp": 8}
+    )
+    assert not nominal["feasible"]
+    tight = setting("llama-3.1-8b", "h100x8", f"isl=1024,osl=512,tpot_ms={nominal['tpot_ms']}")
+    found = spread(tight, strategy(place, tp=8), 32)
+    assert 0.1 < found["feasible_share"] < 0.9
+    assert found["goodput_per_npu"]["p5"] == 0 < found["throughput_tokens_per_s"]["p5"]
+
+
+def test_what_does_not_fit_has_no_interval() -> None:
+    document = evaluate_strategy(
+        model="llama-3.1-405b", cluster="h100x8", workload=SHORT, strategy={"tp": 8}, uncertainty=2
+    )
+    assert document["mfu"] is None
+    assert document["uncertainty"]["feasible_share"] == 0
+    assert document["uncertainty"]["goodput_per_npu"] == {"median": 0.0, "p5": 0.0, "p95": 0.0}
+    assert document["uncertainty"]["tpot_ms"] == {"median": None, "p5": None, "p95": None}
+
+
+def test_how_often_a_strategy_wins() -> None:
+    place = setting("llama-3.1-8b", "h100x8")
+    one, two, eight = (strategy(place, tp=tp) for tp in (1, 2, 8))
+    assert ranking_under_uncertainty(place, [one, one, eight], 4) == [0.5, 0.5, 0]
+    near = ranking_under_uncertainty(place, [one, two], 16)
+    assert sum(near) == 1
+    impossible = setting("llama-3.1-8b", "h100x8", "isl=1024,osl=512,tpot_ms=0.1")
+    assert ranking_under_uncertainty(impossible, [one, two], 2) == [0, 0]
+
+
+def test_utilisation_is_reported() -> None:
+    document = evaluate_strategy(model="llama-3.1-8b", cluster="h100x8", workload=SHORT, strategy={"tp": 1})
+    prompt_s = sum(row["count"] * row["prefill_us"] for row in document["operators"]) / 1e6
+    # 6.98e9 parameters of layers for 1,024 tokens, 0.53e9 of the head for one
+    flops = 2 * (1024 * (8_030_261_248 - 2 * 525_336_576 - 266_240) + 525_336_576)
+    assert document["mfu"]["prefill"] == pytest.approx(flops / prompt_s / 989e12, rel=0.01)
+    assert 0 < document["mfu"]["decode"] < document["mfu"]["prefill"] < 1

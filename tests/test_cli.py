@@ -287,6 +287,17 @@ def test_help_and_lists_import_nothing_heavy(arguments: list[str], tmp_path: Pat
     assert done.stderr.strip().splitlines()[-1] == allowed
 
 
+def test_an_evaluation_tells_intervals_when_asked(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text('{"tp": 2}')
+    line = ["evaluate", "--model", "llama-3.1-8b", "--cluster", "h100x2", "--strategy", "s.json"]
+    line += ["--workload", "isl=512,osl=128", "--json"]
+    plain = json.loads(lts_bench(*line, cwd=tmp_path).stdout)
+    asked = json.loads(lts_bench(*line, "--uncertainty", "--draws", "3", cwd=tmp_path).stdout)
+    assert asked.pop("uncertainty")["draws"] == 3
+    assert asked == plain
+    assert lts_bench(*line, "--uncertainty", "--draws", "0", cwd=tmp_path).returncode == 2
+
+
 def test_without_anything_the_help_is_shown(tmp_path: Path) -> None:
     assert "Usage" in lts_bench(cwd=tmp_path).stdout
     assert lts_bench("--version", cwd=tmp_path).stdout == "0.1.0\n"

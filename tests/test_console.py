@@ -82,6 +82,21 @@ def test_an_evaluation_shows_units_the_strategy_in_short_and_a_line_an_operator(
     ]
 
 
+def test_intervals_are_a_table_of_their_own(capsys: Capture) -> None:
+    interval = {"median": 900.0, "p5": 850.0, "p95": 1000.0}
+    spread = {"draws": 64, "feasible_share": 0.953125, "goodput_per_npu": interval, "ttft_ms": dict.fromkeys(interval)}
+    lines = evaluation_lines(capsys, uncertainty=spread)
+    start = lines.index("over 64 draws of the constants within their errors, feasible in 95 %")
+    assert lines[start - 1 : start + 5] == [
+        "",
+        "over 64 draws of the constants within their errors, feasible in 95 %",
+        "median 5 % 95 %",
+        "goodput_per_npu 900 tokens/s 850 tokens/s 1,000 tokens/s",
+        "ttft_ms – – –",
+        "",
+    ]
+
+
 def test_two_axes_have_two_letters(capsys: Capture) -> None:
     strategy = {"tp": [2, 4], "sharding": {"moe.experts.up": ["N"], "moe.stream": ["R", "M"]}}
     lines = evaluation_lines(capsys, strategy=strategy)

@@ -67,6 +67,7 @@ class Samples:
     """Measured values of one column, and how the predictions depend on the constants of one part.
 
     Attributes:
+        rows: what they are of.
         truth: (rows,) measured.
         constant: (rows,) predicted with all constants at zero.
         slopes: (rows, constants) what a unit of each adds.
@@ -85,8 +86,8 @@ class Samples:
             raise InputError(rule, source=table.source, value=len(kept), legal=(f"{FEWEST_ROWS} or more",))
         predicted = np.array([[each[index].values[column] for index in kept] for each in answers])
         self.constant, self.slopes = predicted[0], (predicted[1:] - predicted[0]).T
-        self.truth = np.array([float(chosen.rows[index][column]) for index in kept])
-        self.models = np.array([chosen.rows[index]["config_name"] for index in kept])
+        self.rows = tuple(rows[index] for index in kept)
+        self.truth = np.array([float(row[column]) for row in self.rows])
 
     def _units(self) -> list[dict[str, float]]:
         return [{name: UNITS[self.part][name]} for name in self.names]
@@ -101,16 +102,25 @@ class Samples:
         shares = fit_log(lambda x: self._predict(x, rows), self.truth[rows], start, bounds)
         return {name: rounded(x * UNITS[self.part][name]) for name, x in zip(self.names, shares.tolist(), strict=True)}
 
-    def _at(self, constants: Mapping[str, float]) -> FloatArray:
+    def at(self, constants: Mapping[str, float]) -> FloatArray:
+        """(rows,) predictions by given constants."""
         return self._predict(np.array([constants[name] / UNITS[self.part][name] for name in self.names]))
+
+    def held_out(self, column: str) -> FloatArray | None:
+        """(rows,) predictions by constants fitted without the rows of the same cell; None where all have the same."""
+        cells = np.array([row[column].strip() for row in self.rows])
+        if len(set(cells)) < 2:
+            return None
+        unseen = np.empty_like(self.truth)
+        for cell in sorted(set(cells)):
+            inside = cells == cell
+            unseen[inside] = self.at(self.fit(~inside))[inside]
+        return unseen
 
     def errors(self, fitted: Mapping[str, float]) -> list[dict[str, Any]]:
         """Errors as fitted, and of every model by constants that were fitted without it."""
-        lines = [found(COLUMN[self.part], "as fitted", self.truth, self._at(fitted))]
-        if len(set(self.models)) > 1:
-            unseen = np.empty_like(self.truth)
-            for model in sorted(set(self.models)):
-                inside = self.models == model
-                unseen[inside] = self._at(self.fit(~inside))[inside]
+        lines = [found(COLUMN[self.part], "as fitted", self.truth, self.at(fitted))]
+        unseen = self.held_out("config_name")
+        if unseen is not None:
             lines.append(found(COLUMN[self.part], "models held out", self.truth, unseen))
         return lines

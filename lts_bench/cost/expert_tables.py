@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from lts_bench.cost.edges import combine_seconds, dispatch_seconds, overlapped
 from lts_bench.cost.experts import LETTERS, ExpertCosts, expert_key
 from lts_bench.cost.graph import Block, Edge
-from lts_bench.cost.pricing import Pricing
+from lts_bench.cost.pricing import Pricing, distinct_keys
 from lts_bench.cost.rows import IntArray, RowStore, distinct
 from lts_bench.specs.layers import MoeFfn
 
@@ -22,7 +22,11 @@ class ExpertTables:
         setting = pricing.setting
         assert block.layer is not None and isinstance(block.layer.ffn, MoeFfn)
         self.ffn = block.layer.ffn
-        keys, self.rows = distinct(expert_key(setting.cluster, d, setting.redundant_experts) for d in pricing.degrees)
+        keys, self.rows = distinct_keys(
+            pricing.degrees,
+            lambda d: (d.dp, d.tp, d.ep, d.etp),
+            lambda d: expert_key(setting.cluster, d, setting.redundant_experts),
+        )
         self.costs = ExpertCosts(setting, self.ffn, keys)
         self.hidden = setting.model.hidden
         self.stream = pricing.operator(block, "stream")

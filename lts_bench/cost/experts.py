@@ -9,15 +9,17 @@ for dispatch and combine apart.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lts_bench.cost.collectives import Collective, least, regimes, seconds
-from lts_bench.cost.exchange import DIRECTIONS, MODES, Direction, Mode, dispatched_bytes, exchange
+from lts_bench.cost.collectives import Collective, least, seconds
+from lts_bench.cost.exchange import DIRECTIONS, MODES, Direction, Mode, dispatched_bytes
 from lts_bench.cost.groups import Group, place_group
 from lts_bench.cost.kernels import TILE, distinct_experts, expert_rate
+from lts_bench.cost.network import Network
 from lts_bench.cost.nodes import ACTIVATION_BYTES, BUFFER, WEIGHTS, Setting, local_features, mean_weight_bytes
 from lts_bench.cost.signatures import PROJECTION
 from lts_bench.space.operators import MATMUL
@@ -69,12 +71,10 @@ def _column(values: Sequence[int]) -> FloatArray:
     return np.array(values, dtype=np.float64)[:, None]
 
 
-def _exchanges(cluster: Cluster, groups: Sequence[Group], top_k: float) -> dict[Direction, dict[Mode, FloatArray]]:
+def _exchanges(network: Network, groups: Sequence[Group], top_k: float) -> dict[Direction, dict[Mode, FloatArray]]:
     """(groups, regimes, 2) of every direction and mode."""
     return {
-        direction: {
-            mode: np.array([exchange(cluster, group, mode, direction, top_k) for group in groups]) for mode in MODES
-        }
+        direction: {mode: network.exchanges(groups, mode, direction, top_k) for mode in MODES}
         for direction in DIRECTIONS
     }
 
@@ -85,20 +85,26 @@ class ExpertCosts:
     def __init__(self, setting: Setting, ffn: MoeFfn, keys: Sequence[ExpertKey]) -> None:
         self.setting, self.ffn, self.keys = setting, ffn, tuple(keys)
         self.weights = setting.model.precision.weights("experts")
-        cluster = setting.cluster
         self.dp, self.tp = _column([key.dp for key in keys]), _column([key.tp for key in keys])
         self.ep, self.etp = _column([key.ep for key in keys]), _column([key.etp for key in keys])
         self.placed = ffn.experts + _column([key.redundant for key in keys])
         self.slots = np.ceil(self.placed / self.ep)
-        library = setting.engine.all_reduce
-        self.over_experts = _exchanges(cluster, [key.ep_group for key in keys], ffn.mean_top_k)
-        self.over_etp = np.array([regimes(cluster, key.etp_group, library) for key in keys])
-        self.over_dp = np.array([regimes(cluster, key.dp_group, library) for key in keys])
+        self.over_experts = _exchanges(setting.network, [key.ep_group for key in keys], ffn.mean_top_k)
+        self.over_etp = setting.network.regimes([key.etp_group for key in keys])
+        self.over_dp = setting.network.regimes([key.dp_group for key in keys])
         self.tokens = setting.phases.tokens_of(self.dp)
 
     def take(self, rows: NDArray[np.int64]) -> ExpertCosts:
         """The same prices for a selection of the keys, repeats allowed."""
-        return ExpertCosts(self.setting, self.ffn, [self.keys[row] for row in rows])
+        part = copy(self)
+        part.keys = tuple(self.keys[row] for row in rows)
+        for name in ("dp", "tp", "ep", "etp", "placed", "slots", "over_etp", "over_dp", "tokens"):
+            setattr(part, name, getattr(self, name)[rows])
+        part.over_experts = {
+            direction: {mode: table[rows] for mode, table in ways.items()}
+            for direction, ways in self.over_experts.items()
+        }
+        return part
 
     @property
     def _distinct_tokens(self) -> FloatArray:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lts_bench.cost.collectives import regimes
 from lts_bench.cost.groups import Group, place_group
+from lts_bench.cost.network import Network
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.cluster import Cluster
 
@@ -42,7 +42,7 @@ def mesh_key(cluster: Cluster, degrees: Degrees) -> MeshKey:
 class Mesh:
     """Keys with the same number of axes: 1 (only y) or 2 (x and y, y innermost)."""
 
-    def __init__(self, cluster: Cluster, keys: Sequence[MeshKey], axes: int, library: str | None = None) -> None:
+    def __init__(self, network: Network, keys: Sequence[MeshKey], axes: int) -> None:
         self.axes = axes
         self.keys = tuple(keys)
         self.sizes = np.array([(key.tx, key.ty)[-axes:] for key in keys], dtype=np.float64).reshape(-1, axes)
@@ -53,9 +53,7 @@ class Mesh:
                 (1,): [key.y for key in keys],
                 (0, 1): [key.xy for key in keys],
             }
-        self._regimes = {
-            name: np.array([regimes(cluster, group, library) for group in members]) for name, members in groups.items()
-        }
+        self._regimes = {name: network.regimes(members) for name, members in groups.items()}
 
     def __len__(self) -> int:
         return len(self.keys)

@@ -12,6 +12,7 @@ from lts_bench.cost.collectives import Collective, seconds
 from lts_bench.cost.kernels import ACTIVATION_BYTES as ACTIVATION_BYTES
 from lts_bench.cost.kernels import gemm_rate, streaming_seconds
 from lts_bench.cost.mesh import Mesh
+from lts_bench.cost.network import Network
 from lts_bench.cost.phases import Phases
 from lts_bench.specs.cluster import Cluster
 from lts_bench.specs.engine import Engine
@@ -40,6 +41,11 @@ class Setting:
     phases: Phases
     redundant_experts: int = 0
     padding: bool = False
+
+    @cached_property
+    def network(self) -> Network:
+        """The cluster's networks under the engine's communication library."""
+        return Network(self.cluster, self.engine.all_reduce)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,22 @@ from lts_bench.cost.edges import MeshPrices
 from lts_bench.cost.graph import Block
 from lts_bench.cost.mesh import Mesh, mesh_key
 from lts_bench.cost.nodes import Setting
-from lts_bench.cost.rows import distinct
+from lts_bench.cost.rows import Key, distinct
 from lts_bench.space.operators import Operator
 from lts_bench.space.rules import OperatorRules
 from lts_bench.space.strategy import Degrees
 
 IntArray = NDArray[np.int64]
+
+
+def distinct_keys(
+    degrees: Sequence[Degrees], shape: Callable[[Degrees], Hashable], key: Callable[[Degrees], Key]
+) -> tuple[list[Key], IntArray]:
+    """``distinct`` keys of degrees; a key is worked out once for all degrees of one shape."""
+    shapes, places = distinct(shape(each) for each in degrees)
+    examples = {shape(each): each for each in degrees}
+    keys, rows = distinct(key(examples[each]) for each in shapes)
+    return keys, rows[places] if len(degrees) else places
 
 
 class Pricing:
@@ -38,12 +48,16 @@ class Pricing:
     def _mesh_prices(self, axes: int) -> tuple[MeshPrices | None, IntArray]:
         """Prices of the meshes with so many axes, and every degrees' key among them (-1 for none)."""
         mine = np.flatnonzero(self.two_axes == axes - 1)
-        keys, rows = distinct(mesh_key(self.setting.cluster, self.degrees[index]) for index in mine)
+        keys, rows = distinct_keys(
+            [self.degrees[index] for index in mine],
+            lambda d: (d.tx, d.ty, d.stage),
+            lambda d: mesh_key(self.setting.cluster, d),
+        )
         place = np.full(len(self.degrees), -1, dtype=np.int64)
         place[mine] = rows
         if not keys:
             return None, place
-        mesh = Mesh(self.setting.cluster, keys, axes, self.setting.engine.all_reduce)
+        mesh = Mesh(self.setting.network, keys, axes)
         return MeshPrices(self.setting, mesh, self.rules), place
 
     def meshes(self) -> Iterator[tuple[MeshPrices, IntArray]]:

@@ -107,6 +107,7 @@ class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         gemm: by type of the weights; types left out run as the widest one.
         experts: likewise.
         small_kernel_us: a norm, an activation, a rotary embedding: whatever only has a launch floor.
+        small_kernel_relative_error: of that time; assumed where left out.
     """
 
     gemm: dict[GemmType, Gemm]
@@ -116,6 +117,7 @@ class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     latent_decode: LatentDecode
     experts: dict[GemmType, Experts]
     small_kernel_us: NonNegative
+    small_kernel_relative_error: NonNegative = 0.3
 
     def __post_init__(self) -> None:
         for name, by_type in (("gemm", self.gemm), ("experts", self.experts)):

@@ -11,6 +11,22 @@ from lts_bench.specs.builtin import Shelf
 from lts_bench.specs.loading import AtLeastOne, Count, NonNegative, Positive, Share, Text, ZeroToOne
 
 
+class EngineErrors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Standard errors of a profile's constants of the same names, as shares of them; assumed where left out.
+
+    Attributes:
+        expert_imbalance: of what exceeds 1.
+        overlap: of the share that is not hidden, 1 − overlap.
+    """
+
+    step_overhead_us: NonNegative = 0.5
+    sequence_overhead_us: NonNegative = 0.5
+    small_kernels_per_layer: NonNegative = 0.3
+    small_kernels_per_moe_layer: NonNegative = 0.5
+    expert_imbalance: NonNegative = 0.5
+    overlap: NonNegative = 0.1
+
+
 class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How an engine schedules and what its host costs.
 
@@ -35,6 +51,7 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         prompt_token_overhead_us: the same for every token of the prompt.
         burst: share of the other clients whose prompts a prompt finds in its way in a closed loop, as sequences that
             began together end together.
+        relative_error: how far the constants may be off.
     """
 
     name: Text
@@ -56,6 +73,7 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_overhead_ms: NonNegative = 0.0
     prompt_token_overhead_us: NonNegative = 0.0
     burst: NonNegative = 0.0
+    relative_error: EngineErrors = EngineErrors()
 
 
 _SHELF = Shelf("engine", Engine, "lts_bench.data", "engines")

@@ -41,6 +41,13 @@ class ScaleUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
 
+class LinkErrors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Standard errors of a network's constants of the same names, as shares of them; assumed where left out."""
+
+    latency_us: NonNegative = 0.5
+    efficiency: NonNegative = 0.2
+
+
 class ScaleOut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The network between domains.
 
@@ -56,6 +63,7 @@ class ScaleOut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         global_links: dragonfly: global links of one router.
         global_bytes_per_s: dragonfly: rate of one global link and direction.
         groups: dragonfly: groups that the devices are spread over evenly.
+        relative_error: how far the constants may be off.
     """
 
     kind: ScaleOutKind
@@ -69,6 +77,7 @@ class ScaleOut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     global_links: Count | None = None
     global_bytes_per_s: Positive | None = None
     groups: Count | None = None
+    relative_error: LinkErrors = LinkErrors()
 
     def __post_init__(self) -> None:
         for field in ("devices_per_router", "global_links", "global_bytes_per_s", "groups"):

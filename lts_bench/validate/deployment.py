@@ -60,11 +60,17 @@ class Deployment:
 
 
 def megatron(model: Model, cluster: Cluster, degrees: Mapping[str, int]) -> Strategy:
-    """Megatron's sharding at the given degrees, dimensions that do not divide padded.
+    """Megatron's sharding at the given tp, dp and pp (ep, etp), dimensions that do not divide padded.
 
     Raises:
         SkipError: if no such strategy is legal.
     """
+    devices, layers = degrees["tp"] * degrees["dp"] * degrees["pp"], len(model.layers)
+    # Before anything of their size is made.
+    if devices > cluster.devices:
+        raise SkipError(f"tp · dp · pp = {devices} exceeds the {cluster.devices} devices")
+    if degrees["pp"] > layers:
+        raise SkipError(f"pp {degrees['pp']} exceeds the model's {layers} layers")
     checked = check_strategy({"replicas": 1, "padding": True, **degrees}, model, cluster)
     if checked.violations:
         raise SkipError(checked.violations[0].message)

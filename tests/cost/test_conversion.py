@@ -20,11 +20,13 @@ from lts_bench.cost.conversion import (
 )
 from lts_bench.cost.layout import Layout, moves
 from lts_bench.cost.mesh import Mesh, mesh_key
+from lts_bench.cost.network import Network
 from lts_bench.specs.cluster import load_cluster
 
 CLUSTER = load_cluster("h100x16")
-ONE = Mesh(CLUSTER, [mesh_key(CLUSTER, degrees(tp=8))], 1)
-TWO = Mesh(CLUSTER, [mesh_key(CLUSTER, degrees(tp=16, tx=2))], 2)
+NETWORK = Network(CLUSTER, None)
+ONE = Mesh(NETWORK, [mesh_key(CLUSTER, degrees(tp=8))], 1)
+TWO = Mesh(NETWORK, [mesh_key(CLUSTER, degrees(tp=16, tx=2))], 2)
 
 
 def tensor(tokens: float, features: int = 512) -> Activation:

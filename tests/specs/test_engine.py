@@ -43,6 +43,8 @@ def test_what_a_profile_leaves_out_has_defaults(tmp_path: Path) -> None:
         ("memory_fraction: 90", "memory_fraction: must be <= 1"),
         ("coordinated_admission: yes", "coordinated_admission: must be true or false"),
         ("expert_imbalance: 0.9", "expert_imbalance: must be >= 1"),
+        ("relative_error: {overlap: -1}", "relative_error.overlap: must be >= 0"),
+        ("relative_error: {memory_fraction: 1}", "relative_error.memory_fraction: unknown key"),
     ],
 )
 def test_bad_profiles_are_refused(tmp_path: Path, line: str, told: str) -> None:

@@ -38,6 +38,8 @@ def test_scale_up_rules(change: dict[str, Any], told: str) -> None:
         ({"groups": 3}, "net: groups: belongs to a dragonfly"),
         ({"oversubscription": 2}, "net: block_devices: required where oversubscription > 1"),
         ({"oversubscription": 0.5}, "net: oversubscription: must be >= 1"),
+        ({"relative_error": {"latency": 0.1}}, "net: relative_error.latency: unknown key; did you mean 'latency_us'?"),
+        ({"relative_error": {"efficiency": -0.1}}, "net: relative_error.efficiency: must be >= 0"),
     ],
 )
 def test_scale_out_rules(change: dict[str, Any], told: str) -> None:

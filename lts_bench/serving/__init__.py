@@ -1,0 +1,1 @@
+"""Requests in time: traces read or generated, and their replay against a strategy."""
