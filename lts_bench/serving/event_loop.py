@@ -7,18 +7,18 @@ from math import inf
 from lts_bench.cost.compiled import compiled
 from lts_bench.serving.kv_cache import blocks_of, whole_tokens
 from lts_bench.serving.lanes import NEVER, end_finished, fill, gain, grow, growth, join_filled
-from lts_bench.serving.queues import push_back, route
-from lts_bench.serving.state import FLYING, IDLE, NONE, READY, Simulation
-from lts_bench.serving.step_times import ALL_STAGES, HEAVIEST, decode_seconds, interpolate, prefill_seconds
+from lts_bench.serving.queues import Records, in_turn, least_loaded, push_back
+from lts_bench.serving.state import FLYING, IDLE, NONE, READY, Record, Rules, Simulation
+from lts_bench.serving.step_times import ALL_STAGES, CONTEXTS, HEAVIEST, FloatArray, decode_seconds, interpolate, prefill_seconds
 
 
 @compiled
-def _decode_rows(sim: Simulation, unit: int) -> tuple[int, float]:
+def _decode_rows(rules: Rules, lanes: Records, unit: int) -> tuple[int, float]:
     """(rows of the fullest rank, mean context of a row by the most context of a rank)."""
     most, context = 0, 0
-    for lane in range(unit * sim.rules.dp, (unit + 1) * sim.rules.dp):
-        most, context = max(most, sim.lanes[lane].rows), max(context, sim.lanes[lane].context)
-    rows = most * sim.rules.rows_each
+    for lane in range(unit * rules.dp, (unit + 1) * rules.dp):
+        most, context = max(most, lanes[lane].rows), max(context, lanes[lane].context)
+    rows = most * rules.rows_each
     return rows, context / max(rows, 1)
 
 
@@ -28,32 +28,37 @@ def _grow_all(sim: Simulation, unit: int) -> bool:
     rules, decodes = sim.rules, False
     for rank in range(rules.dp):
         lane = unit * rules.dp + rank
-        grow(sim, unit, lane, unit // rules.pp * rules.dp + rank)
+        if sim.lanes[lane].rows > 0:
+            grow(sim, unit, lane, unit // rules.pp * rules.dp + rank)
         decodes = decodes or sim.lanes[lane].rows > 0
     return decodes
 
 
 @compiled
-def _admits(sim: Simulation, unit: int, more: bool) -> bool:
-    """Whether prompts are admitted now: coordinated ranks wait while others decode and ``more`` may arrive."""
-    rules = sim.rules
-    if not rules.coordinated or not more:
-        return True
-    first, waiting, decodes = unit // rules.pp * rules.dp, 0, False
+def _admits(rules: Rules, lanes: Records, ranks: Records, more: bool) -> bool:
+    """Whether prompts are admitted now: coordinated ranks wait while others decode and ``more`` may arrive.
+
+    ``lanes`` and ``ranks`` are (dp,), of one unit and its replica.
+    """
+    waiting, decodes = 0, False
     for rank in range(rules.dp):
-        waiting += sim.ranks[first + rank].waiting
-        decodes = decodes or sim.lanes[unit * rules.dp + rank].rows > 0
-    return waiting >= rules.dp or not decodes
+        waiting += ranks[rank].waiting
+        decodes = decodes or lanes[rank].rows > 0
+    return waiting >= rules.dp or not (decodes and more and rules.coordinated)
 
 
 @compiled
-def _fill_all(sim: Simulation, unit: int, now: float, admits: bool) -> tuple[int, float, float, float]:
+def _fill_all(sim: Simulation, unit: int, now: float, more: bool) -> tuple[int, float, float, float]:
     """Prompts of all ranks: (tokens of the fullest rank, how full the others are, attention as in ``fill``)."""
     rules, fullest, together, heaviest, total = sim.rules, 0, 0, 0.0, 0.0
+    lanes = sim.lanes[unit * rules.dp : (unit + 1) * rules.dp]
+    first = unit // rules.pp * rules.dp
+    admits = _admits(rules, lanes, sim.ranks[first : first + rules.dp], more)
     for rank in range(rules.dp):
-        part = fill(sim, unit * rules.dp + rank, unit // rules.pp * rules.dp + rank, now, admits)
-        fullest, together = max(fullest, part[0]), together + part[0]
-        heaviest, total = max(heaviest, part[1]), max(total, part[2])
+        if lanes[rank].filled > 0 or (admits and sim.ranks[first + rank].waiting > 0):
+            part = fill(sim, unit * rules.dp + rank, first + rank, now, admits)
+            fullest, together = max(fullest, part[0]), together + part[0]
+            heaviest, total = max(heaviest, part[1]), max(total, part[2])
     share = (together / fullest - 1) / (rules.dp - 1) if rules.dp > 1 and fullest > 0 else 0.0
     return fullest, share, heaviest, total
 
@@ -62,9 +67,8 @@ def _fill_all(sim: Simulation, unit: int, now: float, admits: bool) -> tuple[int
 def _launch(sim: Simulation, unit: int, now: float, until: float) -> None:
     """Let a ready unit's next step into the pipeline, or leave it idle where there is nothing to do."""
     rules, own, replica = sim.rules, sim.units[unit], unit // sim.rules.pp
-    admits = _admits(sim, unit, until < inf)
     decodes = _grow_all(sim, unit) if rules.chunked else False
-    tokens, share, heaviest, total = _fill_all(sim, unit, now, admits)
+    tokens, share, heaviest, total = _fill_all(sim, unit, now, until < inf)
     if tokens == 0 and not rules.chunked:
         decodes = _grow_all(sim, unit)
     if tokens == 0 and not decodes:
@@ -72,7 +76,7 @@ def _launch(sim: Simulation, unit: int, now: float, until: float) -> None:
         return
     rows = 0
     if decodes:
-        rows, context = _decode_rows(sim, unit)
+        rows, context = _decode_rows(rules, sim.lanes, unit)
         heaviest += decode_seconds(sim.times, HEAVIEST, rows, context)
         total += decode_seconds(sim.times, ALL_STAGES, rows, context)
     if tokens > 0:
@@ -80,7 +84,7 @@ def _launch(sim: Simulation, unit: int, now: float, until: float) -> None:
         total += prefill_seconds(sim.times, ALL_STAGES, tokens, rows, share)
     own.decodes, own.state, own.time = decodes, FLYING, now + total
     sim.pipelines[replica].free_s = now + heaviest
-    _begin_work(sim, replica, now)
+    _begin_work(sim.pipelines[replica], sim.periods, now)
     if tokens == 0 and rules.pp == 1:
         _coast(sim, unit, until)
 
@@ -93,8 +97,8 @@ def _coast(sim: Simulation, unit: int, until: float) -> None:
     """
     rules, own, first = sim.rules, sim.units[unit], unit * sim.rules.dp
     lanes, ranks, phases = sim.lanes, sim.ranks, sim.phases
-    rows, _ = _decode_rows(sim, unit)
-    contexts, seconds = sim.times.contexts, sim.times.decode[ALL_STAGES, rows]
+    rows, _ = _decode_rows(rules, sim.lanes, unit)
+    contexts, seconds = sim.times.grid[CONTEXTS], sim.times.decode[ALL_STAGES, rows]
     while own.time < until:
         gained = gain(rules, own.steps)
         if own.clock + gained >= own.next_end:
@@ -103,10 +107,10 @@ def _coast(sim: Simulation, unit: int, until: float) -> None:
         for lane in range(first, first + rules.dp):
             lanes[lane].context += lanes[lane].rows * gained
             most = max(most, lanes[lane].context)
-            lanes[lane].growth = growth(rules, phases[lane], own.clock, own.steps)
+            lanes[lane].growth = growth(rules, phases, lane, own.clock, own.steps)
             lacks = lacks or lanes[lane].growth > ranks[lane].free
         if lacks:
-            _land(sim, unit)
+            _land(own, sim.pipelines[unit], sim.periods)
             break
         for lane in range(first, first + rules.dp):
             ranks[lane].free -= lanes[lane].growth
@@ -116,33 +120,30 @@ def _coast(sim: Simulation, unit: int, until: float) -> None:
 
 
 @compiled
-def _gain_tokens(sim: Simulation, unit: int) -> None:
-    """A decode step has given every running sequence its tokens."""
-    gained = gain(sim.rules, sim.units[unit].steps)
-    sim.units[unit].steps += 1
-    sim.units[unit].clock += gained
-    for lane in range(unit * sim.rules.dp, (unit + 1) * sim.rules.dp):
-        sim.lanes[lane].context += sim.lanes[lane].rows * gained
+def _gain_tokens(rules: Rules, unit: Record, lanes: Records) -> None:
+    """A decode step has given every running sequence of a ``UNIT`` its tokens; ``lanes`` are the unit's."""
+    gained = gain(rules, unit.steps)
+    unit.steps, unit.clock = unit.steps + 1, unit.clock + gained
+    for lane in range(len(lanes)):
+        lanes[lane].context += lanes[lane].rows * gained
 
 
 @compiled
-def _begin_work(sim: Simulation, replica: int, now: float) -> None:
-    """Count a unit into the pipeline; the replica's period of work goes on where the last step ends just now."""
-    own = sim.pipelines[replica]
-    if own.flying == 0 and (own.period == 0 or sim.periods[own.period, 1] < now):
-        sim.periods[0, 0] += 1
-        own.period = int(sim.periods[0, 0])
-        sim.periods[own.period, 0] = now
-    own.flying += 1
+def _begin_work(pipeline: Record, periods: FloatArray, now: float) -> None:
+    """Count a unit into a ``PIPELINE``; its period of work goes on where the last step ends just now."""
+    if pipeline.flying == 0 and (pipeline.period == 0 or periods[pipeline.period, 1] < now):
+        periods[0, 0] += 1
+        pipeline.period = int(periods[0, 0])
+        periods[pipeline.period, 0] = now
+    pipeline.flying += 1
 
 
 @compiled
-def _land(sim: Simulation, unit: int) -> None:
-    """A unit leaves the pipeline and is ready for its next step."""
-    own = sim.pipelines[unit // sim.rules.pp]
-    sim.units[unit].state = READY
-    own.flying -= 1
-    sim.periods[own.period, 1] = sim.units[unit].time
+def _land(unit: Record, pipeline: Record, periods: FloatArray) -> None:
+    """A ``UNIT`` leaves its ``PIPELINE`` and is ready for its next step."""
+    unit.state = READY
+    pipeline.flying -= 1
+    periods[pipeline.period, 1] = unit.time
 
 
 @compiled
@@ -151,34 +152,35 @@ def _complete(sim: Simulation, unit: int) -> None:
     rules, own, now = sim.rules, sim.units[unit], sim.units[unit].time
     replica, first, waiting = unit // rules.pp, unit // rules.pp * rules.dp, False
     if own.decodes:
-        _gain_tokens(sim, unit)
+        _gain_tokens(rules, own, sim.lanes[unit * rules.dp : (unit + 1) * rules.dp])
         if own.clock >= own.next_end:
             own.next_end = NEVER
             for rank in range(rules.dp):
                 end = end_finished(sim, unit, unit * rules.dp + rank, first + rank, now)
                 own.next_end = min(own.next_end, end)
     for rank in range(rules.dp):
-        join_filled(sim, unit, unit * rules.dp + rank, first + rank, now)
+        if sim.lanes[unit * rules.dp + rank].filled > 0:
+            join_filled(sim, unit, unit * rules.dp + rank, first + rank, now)
         waiting = waiting or sim.ranks[first + rank].waiting > 0
-    _land(sim, unit)
+    _land(own, sim.pipelines[replica], sim.periods)
     if waiting:
-        _wake(sim, replica, now)
+        _wake(rules, sim.units, replica, now)
 
 
 @compiled
-def _wake(sim: Simulation, replica: int, now: float) -> None:
+def _wake(rules: Rules, units: Records, replica: int, now: float) -> None:
     """Idle units of a replica look for work again."""
-    for unit in range(replica * sim.rules.pp, (replica + 1) * sim.rules.pp):
-        if sim.units[unit].state == IDLE:
-            sim.units[unit].state, sim.units[unit].time = READY, now
+    for unit in range(replica * rules.pp, (replica + 1) * rules.pp):
+        if units[unit].state == IDLE:
+            units[unit].state, units[unit].time = READY, now
 
 
 @compiled
-def _first(sim: Simulation, replica: int, state: int) -> int:
+def _first(rules: Rules, units: Records, replica: int, state: int) -> int:
     """The unit of a replica in a state whose time comes first, or ``NONE``."""
     first = NONE
-    for unit in range(replica * sim.rules.pp, (replica + 1) * sim.rules.pp):
-        if sim.units[unit].state == state and (first == NONE or sim.units[unit].time < sim.units[first].time):
+    for unit in range(replica * rules.pp, (replica + 1) * rules.pp):
+        if units[unit].state == state and (first == NONE or units[unit].time < units[first].time):
             first = unit
     return first
 
@@ -186,10 +188,11 @@ def _first(sim: Simulation, replica: int, state: int) -> int:
 @compiled
 def _advance(sim: Simulation, replica: int, until: float) -> None:
     """Let a replica work: steps end up to ``until``, included, and begin before it."""
+    rules, units, pipeline = sim.rules, sim.units, sim.pipelines[replica]
     while True:
-        ready, flying = _first(sim, replica, READY), _first(sim, replica, FLYING)
-        begins = inf if ready == NONE else max(sim.units[ready].time, sim.pipelines[replica].free_s)
-        ends = inf if flying == NONE else sim.units[flying].time
+        ready, flying = _first(rules, units, replica, READY), _first(rules, units, replica, FLYING)
+        begins = inf if ready == NONE else max(units[ready].time, pipeline.free_s)
+        ends = inf if flying == NONE else units[flying].time
         if ends < inf and ends <= min(begins, until):
             _complete(sim, flying)
         elif begins < min(ends, until):
@@ -204,17 +207,17 @@ def run(sim: Simulation) -> None:
     rules, requests, turn = sim.rules, sim.requests, 0
     for request in range(len(requests) + 1):
         last = request == len(requests)
-        if not last and blocks_of(whole_tokens(sim, request), rules.block_tokens) > rules.kv_blocks:
+        if not last and blocks_of(whole_tokens(rules, requests[request]), rules.block_tokens) > rules.kv_blocks:
             continue
         now = inf if last else requests[request].arrival_s
-        first, end = 0, rules.replicas
-        if not (last or rules.least_loaded):
-            first = route(sim, turn) // rules.dp
-            end = first + 1
-        for replica in range(first, end):
-            _advance(sim, replica, now)
+        rank = in_turn(rules, turn)
+        everywhere = last or rules.least_loaded
+        for replica in range(rules.replicas):
+            if everywhere or replica == rank // rules.dp:
+                _advance(sim, replica, now)
         if not last:
-            rank = route(sim, turn)
+            if rules.least_loaded:
+                rank = least_loaded(sim.ranks)
             turn += 1
-            push_back(sim, rank, request)
-            _wake(sim, rank // rules.dp, now)
+            push_back(requests, sim.ranks[rank], request)
+            _wake(rules, sim.units, rank // rules.dp, now)

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lts_bench.cost.compiled import compiled
-from lts_bench.serving.state import NONE, Simulation
+from lts_bench.serving.state import NONE, Record, Rules
+
+Records = NDArray[np.void]
 
 
 @compiled
-def push_back(sim: Simulation, rank: int, request: int) -> None:
-    """A request arrives."""
-    queue = sim.ranks[rank]
-    sim.requests[request].behind = NONE
+def push_back(requests: Records, queue: Record, request: int) -> None:
+    """A request arrives at a ``RANK``."""
+    requests[request].behind = NONE
     if queue.head == NONE:
         queue.head = request
     else:
-        sim.requests[queue.tail].behind = request
+        requests[queue.tail].behind = request
     queue.tail = request
     queue.waiting += 1
 
 
 @compiled
-def push_front(sim: Simulation, rank: int, request: int) -> None:
-    """A sequence that made way is the next to be served."""
-    queue = sim.ranks[rank]
-    sim.requests[request].behind = queue.head
+def push_front(requests: Records, queue: Record, request: int) -> None:
+    """A sequence that made way is the next of its ``RANK`` to be served."""
+    requests[request].behind = queue.head
     if queue.head == NONE:
         queue.tail = request
     queue.head = request
@@ -31,19 +34,21 @@ def push_front(sim: Simulation, rank: int, request: int) -> None:
 
 
 @compiled
-def pop(sim: Simulation, rank: int) -> None:
-    """The head of a queue leaves it."""
-    queue = sim.ranks[rank]
-    queue.head = sim.requests[queue.head].behind
+def pop(requests: Records, queue: Record) -> None:
+    """The head of the queue of a ``RANK`` leaves it."""
+    queue.head = requests[queue.head].behind
     queue.waiting -= 1
 
 
 @compiled
-def route(sim: Simulation, turn: int) -> int:
-    """The rank of the ``turn``-th request: replicas in turn and then their ranks, or where the fewest requests are."""
-    rules, ranks = sim.rules, sim.ranks
-    if not rules.least_loaded:
-        return (turn % rules.replicas) * rules.dp + turn // rules.replicas % rules.dp
+def in_turn(rules: Rules, turn: int) -> int:
+    """The rank of the ``turn``-th request: replicas in turn, then their ranks."""
+    return (turn % rules.replicas) * rules.dp + turn // rules.replicas % rules.dp
+
+
+@compiled
+def least_loaded(ranks: Records) -> int:
+    """The rank with the fewest requests, of equals the first."""
     best = 0
     for rank in range(1, len(ranks)):
         if ranks[rank].waiting + ranks[rank].serving < ranks[best].waiting + ranks[best].serving:

@@ -4,12 +4,13 @@ Indices: a replica has ``dp`` ranks and ``pp`` units, one a microbatch in flight
 m is k · pp + m, and the sequences of unit u on rank r are those of lane u · dp + r. A unit's clock counts the tokens
 that each of its sequences has gained since the beginning: what a sequence has is told by the clock at which it joined.
 
-Records, not an array a field: the compiler's time grows with the number of arrays that functions hand on.
+Records, not an array a field: a call hands on a reference to every array of ``Simulation``, at run time and in the
+compiler. Functions that are called often take the records that they need.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from lts_bench.serving.policy import Policy
 from lts_bench.serving.step_times import StepTimes
 from lts_bench.serving.trace import Trace
 
+Record: TypeAlias = Any
+"""One entry of an array of records."""
 NONE = -1
 IDLE, READY, FLYING = range(3)
 """States of a unit: nothing to do, waits for the pipeline, in it."""

@@ -93,19 +93,21 @@ def build_step_times(served: Served, *, rows: int, longest: int) -> StepTimes:
         for at, many in enumerate(prompts)
     ]
     linear = np.stack([each[:, [LONE_PREFILL, PREFILL]] for each in apart], axis=-1)
-    attention = whole[:, LONE_PREFILL] - linear[:, 0]
-    first = int(Phases(served.workload, batches).decode.start)
-    decode = _every_row(batches, whole[:, first:], rows)
-    arrays = (tokens + 1.0, decode, tokens.astype(np.float64), linear, attention / tokens)
-    return StepTimes(*(np.ascontiguousarray(each) for each in arrays))
+    attention = (whole[:, LONE_PREFILL] - linear[:, 0]) / tokens
+    rungs = whole[:, Phases(served.workload, batches).decode]
+    return StepTimes(
+        np.array([tokens, tokens + 1.0]),
+        _every_row(batches, rungs, rows),
+        np.concatenate([linear, attention[:, None]], axis=1),
+    )
 
 
 def _every_row(batches: NDArray[np.int64], rungs: FloatArray, rows: int) -> FloatArray:
     """(2, rows + 1, contexts): linear between the rungs of the ladder, 0 without rows."""
-    at = np.clip(np.searchsorted(batches, np.arange(1, rows + 1), side="right") - 1, 0, max(len(batches) - 2, 0))
-    if len(batches) == 1:
-        between = rungs
-    else:
-        share = (np.arange(1, rows + 1) - batches[at]) / (batches[at + 1] - batches[at])
-        between = rungs[:, at] + share[None, :, None] * (rungs[:, at + 1] - rungs[:, at])
-    return np.concatenate([np.zeros_like(between[:, :1]), between], axis=1)
+    every = np.zeros((2, rows + 1, rungs.shape[2]))
+    for row in range(1, rows + 1):
+        above = int(np.searchsorted(batches, row))
+        below = above if batches[above] == row else above - 1
+        share = (row - batches[below]) / max(batches[above] - batches[below], 1)
+        every[:, row] = rungs[:, below] + share * (rungs[:, above] - rungs[:, below])
+    return every

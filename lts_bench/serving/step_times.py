@@ -1,4 +1,4 @@
-"""Step times of one replica as arrays: looked up by tokens to prefill, decoding sequences and their context.
+"""Step times of one replica as arrays: looked up by tokens to prefill, decoding rows and their context.
 
 A step of decoding takes D(rows, context). A step that prefills n tokens takes G(n), all but the attention between
 tokens, and A(end) − A(begin) for every part of a prompt from ``begin`` to ``end``; beside rows that decode it adds
@@ -17,31 +17,29 @@ from lts_bench.cost.compiled import compiled
 FloatArray = NDArray[np.float64]
 HEAVIEST, ALL_STAGES = range(2)
 """Times of the heaviest pipeline stage, which limits the rate, and of all stages in turn, which is the latency."""
-LONE, ALL_RANKS = range(2)
-"""How many data-parallel ranks prefill: one, or all of them."""
+TOKENS, CONTEXTS = range(2)
+LONE, ALL_RANKS, ATTENTION = range(3)
+"""G where one data-parallel rank prefills, G where all do, and A ÷ tokens."""
 
 
 class StepTimes(NamedTuple):
-    """Seconds, of the heaviest stage and of all stages.
+    """Tables of a replica.
 
     Attributes:
-        contexts: (contexts,) ascending mean tokens that a decoding row attends to.
-        decode: (2, rows + 1, contexts) D by stages, rows of the fullest rank, context.
-        tokens: (tokens,) ascending tokens, of a step or of a prompt.
-        linear: (2, 2, tokens) G by stages, ranks that prefill, tokens of the fullest one.
-        attention: (2, tokens) A ÷ tokens of the prompt's part so far, by stages.
+        grid: (2, points) ascending: ``TOKENS`` of a step or of a prompt, ``CONTEXTS``: mean tokens that a row attends to.
+        decode: (2, rows + 1, points) seconds D by stages, rows of the fullest rank, context.
+        prefill: (2, 3, points) seconds by stages, kind and tokens of the fullest rank: ``LONE``, ``ALL_RANKS``,
+            ``ATTENTION``.
     """
 
-    contexts: FloatArray
+    grid: FloatArray
     decode: FloatArray
-    tokens: FloatArray
-    linear: FloatArray
-    attention: FloatArray
+    prefill: FloatArray
 
 
 @compiled
-def cell_of(grid: FloatArray, x: float) -> int:
-    """The cell of an ascending grid that x lies in; beyond an end, the cell there."""
+def interpolate(grid: FloatArray, values: FloatArray, x: float) -> float:
+    """Linear between the points of an ascending grid, constant below the first, as in the last cell beyond it."""
     low, high = 0, len(grid) - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -49,28 +47,21 @@ def cell_of(grid: FloatArray, x: float) -> int:
             low = middle
         else:
             high = middle
-    return low
-
-
-@compiled
-def interpolate(grid: FloatArray, values: FloatArray, x: float) -> float:
-    """Linear between the points of a grid, constant below the first, as in the last cell beyond it."""
-    at = cell_of(grid, x)
-    slope = (values[at + 1] - values[at]) / (grid[at + 1] - grid[at])
-    return values[at] + max(x - grid[at], 0.0) * slope
+    slope = (values[high] - values[low]) / (grid[high] - grid[low])
+    return values[low] + max(x - grid[low], 0.0) * slope
 
 
 @compiled
 def decode_seconds(times: StepTimes, stages: int, rows: int, context: float) -> float:
     """D: one token of each of ``rows`` rows; ``context`` tokens each in the mean."""
-    return interpolate(times.contexts, times.decode[stages, rows], context)
+    return interpolate(times.grid[CONTEXTS], times.decode[stages, rows], context)
 
 
 @compiled
 def attention_seconds(times: StepTimes, stages: int, begin: int, end: int) -> float:
     """A(end) − A(begin): attention of a prompt's tokens from ``begin`` to ``end`` to all before them."""
-    upto_end = end * interpolate(times.tokens, times.attention[stages], end)
-    return upto_end - begin * interpolate(times.tokens, times.attention[stages], begin)
+    grid, each = times.grid[TOKENS], times.prefill[stages, ATTENTION]
+    return end * interpolate(grid, each, end) - begin * interpolate(grid, each, begin)
 
 
 @compiled
@@ -78,10 +69,10 @@ def linear_seconds(times: StepTimes, stages: int, tokens: int, share: float) -> 
     """G of the fullest rank's tokens; ``share`` is how full the others are: 0 with none, 1 with as many."""
     if tokens == 0:
         return 0.0
-    lone = interpolate(times.tokens, times.linear[stages, LONE], tokens)
+    lone = interpolate(times.grid[TOKENS], times.prefill[stages, LONE], tokens)
     if share == 0:
         return lone
-    return lone + share * (interpolate(times.tokens, times.linear[stages, ALL_RANKS], tokens) - lone)
+    return lone + share * (interpolate(times.grid[TOKENS], times.prefill[stages, ALL_RANKS], tokens) - lone)
 
 
 @compiled
@@ -92,6 +83,6 @@ def prefill_seconds(times: StepTimes, stages: int, tokens: int, rows: int, share
 
 def constant_times(decode_s: float, token_s: float, rows: int) -> StepTimes:
     """Made-up times: a decode step takes ``decode_s``, a token of a prompt ``token_s``, attention nothing."""
-    grid = np.array([1.0, 2.0])
-    decode = np.full((2, rows + 1, 2), decode_s)
-    return StepTimes(grid, decode, grid, np.tile(token_s * grid, (2, 2, 1)), np.zeros((2, 2)))
+    tokens = np.array([1.0, 2.0])
+    prefill = np.array([[token_s * tokens, token_s * tokens, 0 * tokens]] * 2)
+    return StepTimes(np.array([tokens, tokens]), np.full((2, rows + 1, 2), decode_s), prefill)

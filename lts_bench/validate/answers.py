@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from lts_bench.specs.failure import InputError
 from lts_bench.validate import static, throughput
+from lts_bench.validate.kernel_tables import LATENCY
 from lts_bench.validate.kernels import predict_kernels
 from lts_bench.validate.performance import load_kind
 from lts_bench.validate.serving import predict_serving, scored
 from lts_bench.validate.table import Prediction, Row, Table, measured, predict_each, read_table
 
 SERVING = "e2e/silicon_agg.csv"
-PERFORMANCE = ("e2e/trtllm.csv", "e2e/fastertransformer.csv")
+PERFORMANCE: Mapping[str, tuple[str, ...]] = {
+    "e2e/trtllm.csv": ("out_tok_s", "ttft_ms"),
+    "e2e/fastertransformer.csv": ("latency_s",),
+}
+"""Tables of performance and the columns that were measured; others follow from these."""
 
 
 class Pair(NamedTuple):
@@ -38,7 +43,7 @@ class Answered:
 
     Attributes:
         name: the file below the data folder.
-        kind: what was measured.
+        kind: kernels, collectives, exchange, serving, throughput or static.
         columns: the measured columns that count.
     """
 
@@ -77,11 +82,8 @@ def answer_folder(folder: Path) -> list[Answered]:
         *(
             answered
             for name in PERFORMANCE
-            for kind, columns, predict in (
-                ("throughput", throughput.COLUMNS, throughput.predict_row),
-                ("static", static.COLUMNS, static.predict_row),
-            )
-            if (answered := _performance(folder, name, kind, columns, predict, models)).table.rows
+            for kind, predict in (("throughput", throughput.predict_row), ("static", static.predict_row))
+            if (answered := _performance(folder, name, kind, predict, models)).table.rows
         ),
     ]
 
@@ -89,7 +91,10 @@ def answer_folder(folder: Path) -> list[Answered]:
 def _kernels(file: Path, folder: Path) -> Answered:
     table = read_table(file)
     predictions, columns = predict_kernels(table)
-    return Answered(file.relative_to(folder).as_posix(), "kernels", table, predictions, columns)
+    kind = "collectives" if "busbw_GBps" in columns else "exchange" if "dispatch_us" in columns else "kernels"
+    # The bandwidth of a collective follows from its time.
+    counted = columns if kind == "exchange" else (LATENCY,)
+    return Answered(file.relative_to(folder).as_posix(), kind, table, predictions, counted)
 
 
 def _serving(folder: Path, models: Path) -> Answered:
@@ -98,14 +103,9 @@ def _serving(folder: Path, models: Path) -> Answered:
 
 
 def _performance(
-    folder: Path,
-    name: str,
-    kind: str,
-    columns: tuple[str, ...],
-    predict: Callable[[Row, Path], Prediction],
-    models: Path,
+    folder: Path, name: str, kind: str, predict: Callable[[Row, Path], Prediction], models: Path
 ) -> Answered:
     table = read_table(folder / name)
     rows = tuple(row for row in table.rows if load_kind(row) == kind)
     answers = predict_each(rows, lambda row: predict(row, models))
-    return Answered(name, kind, Table(table.source, table.columns, rows), answers, columns)
+    return Answered(name, kind, Table(table.source, table.columns, rows), answers, PERFORMANCE[name])

@@ -81,6 +81,26 @@ def static(table: TableFile, models: Models, out: OutFile = None, as_json: AsJso
     _performance(table, models, COLUMNS, predict_row, out, as_json=as_json)
 
 
+@app.command()
+def report(
+    data: Annotated[Path, typer.Argument(metavar="DATA_DIR", help="Folder with kernels/*.csv, e2e/ and models/.")],
+    out: Annotated[Path, typer.Option(metavar="PAGE.md", help="The page; plots go to a folder of its name.")] = Path(
+        "docs/accuracy.md"
+    ),
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; compare the page with what is there.")] = False,
+) -> None:
+    """Answer all measured tables and write the accuracy page, or check that it is what they give."""
+    from lts_bench.validate.accuracy import differences, write_accuracy
+
+    if not check:
+        write_accuracy(data, out)
+        return
+    lines = differences(data, out)
+    for line in lines:
+        typer.echo(line)
+    raise typer.Exit(1 if lines else 0)
+
+
 def _performance(
     table: Path,
     models: Path,

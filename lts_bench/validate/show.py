@@ -21,7 +21,7 @@ def print_summary(document: Mapping[str, Any]) -> None:
         groups = document["groups"][column]
         if 1 < len(groups) <= MOST_GROUPS:
             lines += [_line(column, name, each) for name, each in groups.items()]
-        lines.append(_line(column, "all", overall) | {"in groups": _number(overall["spearman_within_groups"], 3)})
+        lines.append(_line(column, "all", overall) | {"in groups": decimals(overall["spearman_within_groups"], 3)})
     if lines:
         print_rows(lines)
     choice = document.get("layout_choice")
@@ -37,14 +37,15 @@ def _line(column: str, group: str, errors: Mapping[str, Any]) -> dict[str, Any]:
         "column": column,
         "group": group,
         "rows": errors["rows"],
-        "median %": _number(errors["median_error_percent"]),
-        "mean %": _number(errors["mean_error_percent"]),
-        "p90 %": _number(errors["p90_error_percent"]),
-        "bias %": _number(errors["bias_percent"]),
-        "Spearman": _number(errors["spearman"], 3),
+        "median %": decimals(errors["median_error_percent"]),
+        "mean %": decimals(errors["mean_error_percent"]),
+        "p90 %": decimals(errors["p90_error_percent"]),
+        "bias %": decimals(errors["bias_percent"]),
+        "Spearman": decimals(errors["spearman"], 3),
         "in groups": None,
     }
 
 
-def _number(value: float | None, digits: int = 1) -> str | None:
-    return None if value is None else f"{value:.{digits}f}"
+def decimals(value: float | None, digits: int = 1) -> str | None:
+    """A number with so many decimals, without a negative zero; nothing for None."""
+    return None if value is None else f"{round(value, digits) + 0.0:.{digits}f}"

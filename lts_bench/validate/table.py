@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,8 @@ from lts_bench.specs.failure import InputError
 
 Row = Mapping[str, str]
 REASON = "skipped_reason"
+LARGEST = 1e18
+"""A number beyond it, or below its inverse, is no size of anything; products of others are finite."""
 SMALLEST_GROUP = 3
 """Rows below which ranks within a group say nothing."""
 
@@ -86,7 +87,7 @@ def _check_columns(columns: Sequence[str], source: str) -> None:
 
 
 def number(row: Row, column: str) -> float:
-    """A positive number of a row.
+    """A positive number of a row, 1 / ``LARGEST`` to ``LARGEST``.
 
     Raises:
         SkipError: it is missing or something else.
@@ -94,17 +95,19 @@ def number(row: Row, column: str) -> float:
     value = measured(row, column)
     if value is None:
         text = row.get(column, "").strip()
-        raise SkipError(f"{column} must be a positive number, not {text!r}" if text else f"{column} is missing")
+        if not text:
+            raise SkipError(f"{column} is missing")
+        raise SkipError(f"{column} must be a positive number, {1 / LARGEST:g} to {LARGEST:g}, not {text!r}")
     return value
 
 
 def measured(row: Row, column: str) -> float | None:
-    """A positive number of a row, or None where it has none."""
+    """A positive number of a row, 1 / ``LARGEST`` to ``LARGEST``, or None where it has none."""
     try:
         value = float(row.get(column, ""))
     except ValueError:
         return None
-    return value if 0 < value < math.inf else None
+    return value if 1 / LARGEST <= value <= LARGEST else None
 
 
 def predict_each(rows: Iterable[Row], predict: Callable[[Row], Prediction]) -> list[Prediction]:
@@ -141,14 +144,14 @@ def write_predictions(path: Path, table: Table, predictions: Sequence[Prediction
     write_output(path, text.getvalue())
 
 
-def write_output(path: Path, text: str) -> None:
+def write_output(path: Path, content: str | bytes) -> None:
     """Write a command's output file atomically.
 
     Raises:
         InputError: it cannot be written.
     """
     try:
-        write_atomically(path, text.encode())
+        write_atomically(path, content if isinstance(content, bytes) else content.encode())
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", source=str(path)) from error
 

@@ -83,7 +83,7 @@ def test_exchanges() -> None:
         (ROW | {"system": "abacus"}, "unknown system 'abacus'"),
         (ROW | {"op_name": "broadcast"}, "unknown collective 'broadcast'"),
         (ROW | {"num_gpus": ""}, "num_gpus is missing"),
-        (ROW | {"message_bytes": "-1"}, "message_bytes must be a positive number, not '-1'"),
+        (ROW | {"message_bytes": "-1"}, "message_bytes must be a positive number, 1e-18 to 1e+18, not '-1'"),
         (ROW | {"num_gpus": "12"}, "must fill whole domains of 8 devices"),
         (EXCHANGE | {"mode": "fast"}, "unknown mode 'fast'"),
         (EXCHANGE | {"system": "mi300x"}, "no expert exchange of mi300x is known"),

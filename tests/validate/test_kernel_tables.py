@@ -91,7 +91,7 @@ def test_moe_rows_have_all_tokens_of_the_group() -> None:
     [
         ("tpu bfloat16 1 2 3", "unknown system 'tpu'"),
         ("h100_sxm fp7 1 2 3", "unknown gemm_dtype 'fp7'"),
-        ("h100_sxm fp8 0 2 3", "m_tokens must be a positive number, not '0'"),
+        ("h100_sxm fp8 0 2 3", "m_tokens must be a positive number, 1e-18 to 1e+18, not '0'"),
     ],
 )
 def test_rows_without_an_answer_tell_why(line: str, reason: str) -> None:
