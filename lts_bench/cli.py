@@ -287,6 +287,48 @@ def trace(
 
 
 @app.command()
+def replay(
+    model: ModelRef,
+    cluster: ClusterRef,
+    strategy: StrategyFile,
+    trace: Annotated[Path, typer.Option(metavar="FILE", help="Requests: CSV, JSON Lines or a JSON list.")],
+    slo: Annotated[str, typer.Option(metavar="LIMITS", help="ttft_ms=500,tpot_ms=50,percentile=90.")],
+    rate_scale: Annotated[float, typer.Option(help="So many times the rate: times are divided by it.")] = 1.0,
+    engine: Annotated[str, typer.Option(help="A built-in engine profile or a YAML file.")] = "generic",
+    precision: Annotated[str, typer.Option(help="config, bf16, fp8, fp8_block, int8, int4 or fp4.")] = "config",
+    kv_precision: Annotated[str, typer.Option(help="config, bf16, fp8, int8 or fp4.")] = "config",
+    router: Annotated[str, typer.Option(help="round_robin or least_loaded.")] = "round_robin",
+    prefix_reuse: Annotated[bool, typer.Option("--prefix-reuse", help="Reuse cached prefixes of prompts.")] = False,
+    accepted_tokens: Annotated[float, typer.Option(help="Tokens gained in a decode step, with speculation.")] = 1.0,
+    drafted_tokens: Annotated[int, typer.Option(min=0, help="Tokens verified beside the next one.")] = 0,
+    price_per_hour: Annotated[float | None, typer.Option(min=0, help="Price of a device.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replay a trace on a strategy: latencies, attainment of the SLOs, the highest rate that attains them."""
+    from lts_bench.console import print_json, read_strategy
+    from lts_bench.console import print_model as print_summary
+    from lts_bench.serving.read_trace import read_trace
+    from lts_bench.serving.replay_document import Options, load_served, replay_document
+    from lts_bench.serving.slo import parse_slo
+
+    requests = read_trace(trace)
+    served, requests = load_served(
+        model=model,
+        cluster=cluster,
+        strategy=read_strategy(strategy),
+        trace=requests,
+        slo=parse_slo(slo),
+        engine=engine,
+        precision=precision,
+        kv_precision=kv_precision,
+        source=str(strategy),
+    )
+    options = Options(router, prefix_reuse, accepted_tokens, drafted_tokens, price_per_hour)
+    document = replay_document(served, requests, options, rate_scale)
+    (print_json if as_json else print_summary)(document)
+
+
+@app.command()
 def calibrate(
     table: Annotated[Path, typer.Argument(metavar="TABLE.csv", help="Measured kernels, networks or serving runs.")],
     out: Annotated[Path, typer.Option(metavar="FILE.yaml", help="Where it goes, with refitted constants.")],

@@ -93,7 +93,8 @@ class Samples:
         return [{name: UNITS[self.part][name]} for name in self.names]
 
     def _predict(self, shares: FloatArray, rows: Any = slice(None)) -> FloatArray:
-        return self.constant[rows] + self.slopes[rows] @ shares
+        predicted: FloatArray = self.constant[rows] + self.slopes[rows] @ shares
+        return predicted
 
     def fit(self, rows: Any = slice(None)) -> dict[str, float]:
         """The constants, rounded to three digits."""

@@ -10,9 +10,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import numba
+import numpy as np
 
 Function = TypeVar("Function", bound=Callable[..., object])
+VECTORISED = "LTS_BENCH_VECTORISED"
+"""Environment variable: if set, nothing is compiled."""
+
+try:
+    numba: Any = None if os.environ.get(VECTORISED) else __import__("numba")
+except ImportError:
+    numba = None
 
 
 @lru_cache(maxsize=1)
@@ -31,10 +38,30 @@ def cache_folder() -> Path:
 
 def compiled(function: Function) -> Function:
     """Compile a function with numba; division by zero gives infinity, and nothing is reordered (no fast-math)."""
-    config: Any = numba.config
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(cache_folder())
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(cache_folder())
     try:
         return cast(Function, numba.njit(cache=True, error_model="numpy")(function))
     finally:
-        config.CACHE_DIR = before
+        numba.config.CACHE_DIR = before
+
+
+def inlined(function: Function) -> Function:
+    """A part of a compiled function."""
+    return cast(Function, numba.njit(inline="always", error_model="numpy")(function))
+
+
+def formula(function: Function) -> Function:
+    """A function of numbers for compiled callers, of arrays for all others."""
+    return cast(Function, numba.extending.register_jitable(function)) if numba else function
+
+
+def select(condition: Any, yes: Any, no: Any) -> Any:
+    """``yes`` where the condition holds, else ``no``."""
+    return np.where(condition, yes, no)
+
+
+if numba:
+    numba.extending.overload(select, strict=False)(
+        lambda condition, yes, no: lambda condition, yes, no: yes if condition else no
+    )

@@ -48,7 +48,8 @@ def _graph(axes: int) -> _Graph:
     names: Axes = tuple(range(axes))
     layouts = reachable(canonical_layout(("P",) * axes), names)
     index = {layout: position for position, layout in enumerate(layouts)}
-    steps = tuple((index[m.source], index[m.target], m) for layout in layouts for m in moves(layout, names))
+    nearest = sorted(layouts, key=lambda layout: (len(layout.pending), -len(layout.sharded)))
+    steps = tuple((index[m.source], index[m.target], m) for layout in nearest for m in moves(layout, names))
     return _Graph(layouts, steps, tuple(index[canonical_layout(letters)] for letters in state_letters(axes)))
 
 
@@ -98,17 +99,19 @@ def conversion_seconds(mesh: Mesh, tensor: Activation) -> FloatArray:
     """
     graph = _graph(mesh.axes)
     times = _move_seconds(mesh, tensor, graph)
-    shape = (len(graph.layouts), len(graph.canonical), len(mesh), len(tensor.tokens))
-    cost = np.full(shape, np.inf)
-    for column, layout in enumerate(graph.canonical):
-        cost[layout, column] = 0.0
-    changed = True
-    while changed:
-        before = cost.copy()
+    targets = [column for column, letters in enumerate(state_letters(mesh.axes)) if "P" not in letters]
+    cost = np.full((len(graph.layouts), len(targets), len(mesh), len(tensor.tokens)), np.inf)
+    for column, target in enumerate(targets):
+        cost[graph.canonical[target], column] = 0.0
+    before, through = np.empty_like(cost), np.empty_like(cost[0])
+    while not np.array_equal(before, cost):
+        before[:] = cost
         for (source, target, _), time in zip(graph.moves, times, strict=True):
-            np.minimum(cost[source], time[None] + cost[target], out=cost[source])
-        changed = not np.array_equal(before, cost)
-    return cost[list(graph.canonical)]
+            np.add(cost[target], time, out=through)
+            np.minimum(cost[source], through, out=cost[source])
+    found = np.full((len(graph.canonical), len(graph.canonical), *cost.shape[2:]), np.inf)
+    found[:, targets] = cost[list(graph.canonical)]
+    return found
 
 
 def conversion_moves(mesh: Mesh, tensor: Activation, source: int, target: int, phase: int) -> list[tuple[Move, float]]:

@@ -21,6 +21,7 @@ from lts_bench.cost.nodes import (
     matmul_node,
     stream_node,
 )
+from lts_bench.cost.rows import ILLEGAL_SECONDS
 from lts_bench.cost.signatures import HEAD, SAMPLING
 from lts_bench.space.operators import Operator
 from lts_bench.space.rules import OperatorRules
@@ -52,6 +53,7 @@ class MeshPrices:
 
     def __post_init__(self) -> None:
         self._conversions: dict[tuple[int, bool], FloatArray] = {}
+        self._nodes: dict[tuple[Block, Operator], tuple[FloatArray, FloatArray]] = {}
 
     def view(self, operator: Operator) -> View:
         """The operator's choices on this mesh."""
@@ -84,14 +86,17 @@ class MeshPrices:
             one = self._summed(edge)
         else:
             one = self.conversions(edge.features, sequences=edge.target == "head")
-        shape = (len(self.mesh), len(self.view(source).choices), len(self.view(target).choices), one.shape[-1])
-        time = np.zeros(shape)
         prefills = self.setting.phases.prefilled > 0
-        for prefill, columns in ((True, prefills), (False, ~prefills)):
-            if edge.when in ("always", "prefill" if prefill else "decode"):
-                rows, ends = self.states(edge, source, target, prefill)
-                time[..., columns] = np.moveaxis(one[rows[:, None], ends[None, :]], 2, 0)[..., columns]
-        return time
+        time = self._converted(one, edge, source, target, edge.when != "decode")
+        if edge.when != "always":
+            return time * (prefills if edge.when == "prefill" else ~prefills)
+        decoding = self._converted(one, edge, source, target, False)
+        return np.where(prefills, time, decoding)
+
+    def _converted(self, one: FloatArray, edge: Edge, source: Operator, target: Operator, prefill: bool) -> FloatArray:
+        """(keys, source choices, target choices, phases) conversions between the states of prefill or decode."""
+        rows, ends = self.states(edge, source, target, prefill)
+        return np.moveaxis(one[rows[:, None], ends], 2, 0)
 
     def states(self, edge: Edge, source: Operator, target: Operator, prefill: bool) -> tuple[IntArray, IntArray]:
         """State indices of the producer's and the consumer's choices."""
@@ -101,21 +106,20 @@ class MeshPrices:
 
     def node(self, block: Block, operator: Operator) -> tuple[FloatArray, FloatArray]:
         """((keys, choices, phases) time, (keys, choices, 4) memory) of an operator; illegal choices cost infinity."""
-        view = self.view(operator)
-        time, memory = self._own(block, operator, view)
-        return np.where(self.legal(operator)[..., None], time, np.inf), memory
+        if (block, operator) not in self._nodes:
+            time, memory = self._own(block, operator, self.view(operator))
+            self._nodes[block, operator] = np.where(self.legal(operator)[..., None], time, np.inf), memory
+        return self._nodes[block, operator]
 
     def legal(self, operator: Operator) -> NDArray[np.bool_]:
         """(keys, choices) whether a choice breaks no rule."""
-        choices = self.view(operator).choices
-        if self.setting.padding:
-            return np.ones((len(self.mesh), len(choices)), dtype=np.bool_)
-        return np.array(
-            [[not self.rules.breaches(operator, c, self._sizes(key)) for c in choices] for key in range(len(self.mesh))]
-        )
-
-    def _sizes(self, key: int) -> tuple[int, ...]:
-        return tuple(int(size) for size in self.mesh.sizes[key])
+        view = self.view(operator)
+        legal = np.ones((len(self.mesh), len(view.choices)), dtype=np.bool_)
+        for letter in () if self.setting.padding else operator.letters:
+            degrees, places = np.unique(view.split(letter), return_inverse=True)
+            allowed = [not self.rules.breaches(operator, (letter,), (int(degree),)) for degree in degrees]
+            legal &= np.array(allowed)[places].reshape(legal.shape)
+        return legal
 
     def _own(self, block: Block, operator: Operator, view: View) -> tuple[FloatArray, FloatArray]:
         name, layer = operator.name, block.layer
@@ -144,8 +148,8 @@ class MeshPrices:
 
 def overlapped(moving: FloatArray, working: FloatArray, overlap: float) -> FloatArray:
     """Communication and the computation beside it, the overlapped share of the lesser one hidden."""
-    finite = np.where(np.isfinite(working), working, 0.0)
-    return moving + working - overlap * np.minimum(moving, finite)
+    working = np.minimum(working, ILLEGAL_SECONDS)
+    return moving + working - overlap * np.minimum(moving, working) if overlap else moving + working
 
 
 def dispatch_seconds(prices: MeshPrices, costs: ExpertCosts, mesh_rows: IntArray, stream: Operator) -> FloatArray:

@@ -9,7 +9,7 @@ from lts_bench.cost.edges import combine_seconds, dispatch_seconds, overlapped
 from lts_bench.cost.experts import LETTERS, ExpertCosts, expert_key
 from lts_bench.cost.graph import Block, Edge
 from lts_bench.cost.pricing import Pricing, distinct_keys
-from lts_bench.cost.rows import IntArray, RowStore, distinct
+from lts_bench.cost.rows import ILLEGAL_SECONDS, IntArray, RowStore, distinct
 from lts_bench.specs.layers import MoeFfn
 
 
@@ -34,17 +34,18 @@ class ExpertTables:
     def _legal(self, name: str) -> NDArray[np.bool_]:
         """(keys, letters) legality of a product's split over etp."""
         operator, rules = self.pricing.operator(self.block, name), self.pricing.rules
-        sizes = self.costs.etp[:, 0].astype(int).tolist()
         if self.pricing.setting.padding:
-            return np.ones((len(sizes), len(LETTERS)), dtype=np.bool_)
-        return np.array([[not rules.breaches(operator, (letter,), (size,)) for letter in LETTERS] for size in sizes])
+            return np.ones((len(self.costs.etp), len(LETTERS)), dtype=np.bool_)
+        sizes, places = np.unique(self.costs.etp[:, 0].astype(int), return_inverse=True)
+        breaches = [[rules.breaches(operator, (letter,), (size,)) for letter in LETTERS] for size in sizes.tolist()]
+        return np.array([[not each for each in of_size] for of_size in breaches])[places]
 
     def edge_rows(self, edge: Edge) -> IntArray:
         """First row of an edge for all degrees."""
         if edge.role == "experts":
             time = self.costs.products(self.hidden)
             legal = self._legal("experts.up")[:, :, None] & self._legal("experts.down")[:, None, :]
-            time = np.where(legal[..., None], time, np.inf)
+            time = np.where(legal[..., None], time, ILLEGAL_SECONDS)
             return self._times.add(time) + self.rows * len(LETTERS) ** 2
         return self._exchange_rows(edge)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, floor, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import gammainc
 
 from lts_bench.cost.nodes import Setting
 from lts_bench.space.strategy import Degrees
@@ -16,18 +15,16 @@ FloatArray = NDArray[np.float64]
 
 
 def lockstep_waits(prompts: FloatArray, dp: int) -> FloatArray:
-    """W = E⌈K / dp⌉ with K ~ Poisson(prompts · dp): any rank that prefills makes all ranks wait.
+    """W = E⌈K / dp⌉ = Σ_j P(K > j·dp) with K ~ Poisson(prompts · dp): any rank that prefills makes all ranks wait.
 
-    The sum over the probabilities of K runs over 12 standard deviations around its mean.
+    The sum runs over 12 standard deviations around the mean, below which the probabilities are 1.
     """
-    return np.array([_mean_rounds(mean, dp) for mean in np.atleast_1d(prompts * dp).tolist()])
-
-
-def _mean_rounds(mean: float, dp: int) -> float:
-    reach = 12 * sqrt(mean) + 12
-    count = np.arange(max(floor(mean - reach), 1), ceil(mean + reach) + 1)
-    log_probability = count * log(mean) - mean - gammaln(count + 1)
-    return float(np.exp(log_probability) @ np.ceil(count / dp))
+    mean = np.atleast_1d(prompts * dp)
+    reach = 12 * np.sqrt(mean) + 12
+    first = np.maximum(np.floor((mean - reach) / dp), 0.0)
+    terms = first[:, None] + np.arange(np.ceil(2 * reach.max() / dp) + 2)
+    waits: FloatArray = first + gammainc(terms * dp + 1, mean[:, None]).sum(axis=1)
+    return waits
 
 
 def prefill_shares(prompts: FloatArray, waits: FloatArray, dp: int) -> FloatArray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,89 +11,86 @@ from numpy.typing import NDArray
 from lts_bench.cost.lockstep import wait_rows
 from lts_bench.cost.nodes import ACTIVATION_BYTES, Setting
 from lts_bench.cost.phases import FIRST_RUNG
-from lts_bench.cost.steady import Rules
+from lts_bench.cost.rows import LINE, Place
+from lts_bench.cost.steady import NO_LIMIT, Rules
 from lts_bench.cost.tables import Tables
 from lts_bench.space.operators import LOOKUP
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+IndexArray = NDArray[np.unsignedinteger]
+Index: TypeAlias = Any
+"""An integer; an unsigned one where it selects from an array in a compiled loop, as others are tested for being < 0."""
 
 
-HEAD = 24
-"""Phases up to a batch size of 91, which a TPOT limit rarely lets a large model exceed: three cache lines."""
-
-
-class EdgeRows(NamedTuple):
-    """Rows of edges: ``base[degrees, edge] + i · targets[axes, edge] + j``.
+class Rows(NamedTuple):
+    """Where rows stand: ``base[degrees, k] + sources[axes, k, i] + targets[axes, k, j]``, i and j being choices.
 
     Attributes:
-        block: (edges,) block that an edge belongs to; source, target: its decisions.
-        base: (degrees, edges).
-        targets: (2, edges) choices of the target on a mesh of one or two axes.
-        phases: (edges,) phases in which the rows hold anything: all or the prefill alone.
-        head: (rows, HEAD) seconds of the first phases, and tail: of the others; most strategies need the head alone.
+        first: (blocks + 1,) first k of every block.
+        source: (k,) decision behind i; target: behind j.
+        sources: (2, k, choices) on a mesh of one and of two axes.
+        targets: (2, k, choices).
+        base: (degrees, k).
     """
 
-    block: IntArray
-    source: IntArray
-    target: IntArray
-    base: IntArray
-    targets: IntArray
-    phases: IntArray
-    head: FloatArray
-    tail: FloatArray
-
-
-class OperatorRows(NamedTuple):
-    """Rows of operators: ``memory[base[degrees, operator] + i]``, bytes."""
-
-    block: IntArray
-    decision: IntArray
-    base: IntArray
-    memory: FloatArray
+    first: IntArray
+    source: IndexArray
+    target: IndexArray
+    strides: IndexArray
+    base: IndexArray
 
 
 class Program(NamedTuple):
-    """Arrays of the compiled evaluator.
+    """Arrays of the evaluation. Phases are padded to whole lines, of rungs that no memory holds.
 
     Attributes:
         sizes: (decisions,) choices of every decision.
-        letters: (decisions, 2, most choices) choice → position on a mesh of one or two axes.
+        order: (degrees,) rank of degrees among those that read neighbouring rows.
         two_axes: (degrees,) 1 where the mesh has two axes.
-        send_base: (degrees,) first row of the time of all stage boundaries, by the choice of ``send_decision``.
+        edges: rows of ``lines`` (lines, rows, LINE), seconds.
+        prompts: rows of ``prefill`` (rows,), seconds: edges that exist in the prefill alone.
+        operators: rows of ``memory`` (rows, 4), bytes; the source decides alone.
+        sends: rows of ``lines``: the time of all stage boundaries; the source decides alone.
         stage_rows: (rows, blocks) counts of the stages that may be the heaviest; ``stage_memory`` the same for memory
             where ``stored`` is equal for embedding and head.
-        stored: (positions,) how a split of embedding or head stores its matrix.
+        stored: (choices,) how a split of embedding or head stores its matrix, by number of axes.
         stage_base: (degrees,) first of the degrees' ``stage_count`` rows.
         totals: (rows, blocks) counts of all stages together; ``total_row`` (degrees,) picks the row.
-        waits: (rows, rungs) prefills a rank waits for in a round, ``shares`` how full they are; ``wait_row`` (degrees,)
-            picks the row.
-        overhead: (phases,) host seconds of a stage's step.
+        ladder: (rungs,) batch sizes, ``batches`` (phases,) in their phases.
+        waits: (rows, phases) prefills a rank waits for in a round, ``shares`` how full they are; ``wait_row``
+            (degrees,) picks the row.
+        overhead: (lines, LINE) host seconds of a stage's step.
         fixed_bytes: bytes on every device whatever the strategy.
         npus: devices that the score divides by.
     """
 
     sizes: IntArray
-    letters: IntArray
-    two_axes: IntArray
-    edges: EdgeRows
-    operators: OperatorRows
-    send_decision: int
-    send_base: IntArray
+    order: IndexArray
+    two_axes: IndexArray
+    letters: IndexArray
+    edges: Rows
+    lines: FloatArray
+    prompts: Rows
+    prefill: FloatArray
+    operators: Rows
+    memory: FloatArray
+    sends: Rows
     stage_rows: FloatArray
     stage_memory: FloatArray
     stored: IntArray
-    stage_base: IntArray
-    stage_count: IntArray
+    stage_base: IndexArray
+    stage_count: IndexArray
     totals: FloatArray
-    total_row: IntArray
+    total_row: IndexArray
     replicas: FloatArray
     pp: FloatArray
     dp: FloatArray
-    wait_row: IntArray
+    ladder: FloatArray
+    batches: FloatArray
+    wait_row: IndexArray
     waits: FloatArray
     shares: FloatArray
-    batches: FloatArray
     overhead: FloatArray
     rules: Rules
     fixed_bytes: float
@@ -113,8 +111,8 @@ def serving_rules(setting: Setting) -> Rules:
     quantile = slo.percentile / 100
     return Rules(
         memory_limit=memory_limit_bytes(setting),
-        ttft_limit=(slo.ttft_ms or 0.0) / 1e3,
-        tpot_limit=(slo.tpot_ms or 0.0) / 1e3,
+        ttft_limit=slo.ttft_ms / 1e3 if slo.ttft_ms else NO_LIMIT,
+        tpot_limit=slo.tpot_ms / 1e3 if slo.tpot_ms else NO_LIMIT,
         quantile=quantile,
         queue_factor=float(-np.log1p(-quantile)),
         coordinated=setting.engine.coordinated_admission,
@@ -138,76 +136,76 @@ def _stage_memory(tables: Tables) -> IntArray:
 
 
 def _stored() -> IntArray:
-    """Position of a lookup's split → what a device holds of the matrix: split on tokens it is whole, as unsplit."""
+    """(2, choices) what a device holds of a lookup's matrix: split on tokens it is whole, as unsplit."""
     whole = [letter if letter != "M" else "R" for letter in LOOKUP]
-    return _integers([len(LOOKUP) * whole.index(x) + whole.index(y) for x in whole for y in whole])
+    pairs = [len(LOOKUP) * whole.index(x) + whole.index(y) for x in whole for y in whole]
+    return np.array(pairs)
 
 
 def build_program(tables: Tables) -> Program:
-    """Pack tables for the compiled loop."""
+    """Pack tables for the evaluation."""
     setting, degrees = tables.setting, tables.degrees
     wait_row, waits, shares = wait_rows(setting, degrees)
+    edges = [edge for edge in tables.edges if edge.decodes]
+    prompts = [edge for edge in tables.edges if not edge.decodes]
+    packed, overhead = _rows(tables, edges), overhead_seconds(setting)
+    lines = -(-(FIRST_RUNG + len(setting.phases.batches)) // LINE)
     return Program(
-        sizes=_integers([len(degrees), *(len(each.choices) for each in tables.rules.operators)]),
-        letters=tables.letters,
-        two_axes=tables.pricing.two_axes,
-        edges=_edge_rows(tables),
-        operators=_operator_rows(tables),
-        send_decision=tables.send_decision,
-        send_base=tables.send_base,
+        sizes=np.array([len(degrees), *(len(each.choices) for each in tables.rules.operators)]),
+        order=_rank(tables.pricing.two_axes, packed.base),
+        two_axes=tables.pricing.two_axes.astype(np.uint8),
+        letters=tables.letters[:, 0].astype(np.uint8),
+        edges=packed,
+        lines=tables.lines[:lines],
+        prompts=_rows(tables, prompts),
+        prefill=tables.prompts[0],
+        operators=_rows(tables, tables.operators),
+        memory=tables.memory,
+        sends=_rows(tables, [tables.sends]),
         stage_rows=tables.stages.counts.astype(np.float64),
         stage_memory=_stage_memory(tables).astype(np.float64),
         stored=_stored(),
-        stage_base=tables.stages.base,
-        stage_count=tables.stages.many,
+        stage_base=tables.stages.base.astype(np.uint32),
+        stage_count=tables.stages.many.astype(np.uint32),
         totals=tables.stages.totals.astype(np.float64),
-        total_row=tables.stages.total,
+        total_row=tables.stages.total.astype(np.uint32),
         replicas=np.array([float(d.replicas) for d in degrees]),
         pp=np.array([float(d.pp) for d in degrees]),
         dp=np.array([float(d.dp) for d in degrees]),
-        wait_row=wait_row,
-        waits=waits,
-        shares=shares,
-        batches=setting.phases.batches.astype(np.float64),
-        overhead=overhead_seconds(setting),
+        ladder=setting.phases.batches.astype(np.float64),
+        batches=_phases(setting.phases.batches[None].astype(np.float64), np.inf)[0],
+        wait_row=wait_row.astype(np.uint32),
+        waits=_phases(waits, 1.0),
+        shares=_phases(shares, 0.0),
+        overhead=np.pad(overhead, (0, -len(overhead) % LINE)).reshape(-1, LINE)[:lines],
         rules=serving_rules(setting),
         fixed_bytes=(setting.model.extra_parameters + setting.model.vectors) * ACTIVATION_BYTES,
         npus=float(setting.cluster.devices),
     )
 
 
-def _integers(values: list[int]) -> IntArray:
-    return np.array(values, dtype=np.int64)
+def _rank(axes: IntArray, base: IndexArray) -> IndexArray:
+    """Rank of every degrees in the order of their rows."""
+    rank = np.empty(len(base), dtype=np.uint32)
+    rank[np.lexsort((base[:, -1], base[:, 0], axes))] = np.arange(len(base), dtype=np.uint32)
+    return rank
 
 
-def _edge_rows(tables: Tables) -> EdgeRows:
-    edges = tables.edges
-    return EdgeRows(
-        block=_integers([edge.block for edge in edges]),
-        source=_integers([edge.source for edge in edges]),
-        target=_integers([edge.target for edge in edges]),
-        base=np.ascontiguousarray(np.array([edge.base for edge in edges]).T),
-        targets=np.array([[edge.targets[axes] for edge in edges] for axes in (0, 1)], dtype=np.int64),
-        phases=_integers([tables.times.shape[1] if edge.decodes else FIRST_RUNG for edge in edges]),
-        head=_line_aligned(tables.times[:, :HEAD]),
-        tail=np.ascontiguousarray(tables.times[:, HEAD:]),
-    )
+def _phases(rungs: FloatArray, fill: float) -> FloatArray:
+    """(rows, rungs) as (rows, phases in whole lines)."""
+    phases = FIRST_RUNG + rungs.shape[1]
+    return np.pad(rungs, ((0, 0), (FIRST_RUNG, -phases % LINE)), constant_values=fill)
 
 
-def _line_aligned(rows: FloatArray) -> FloatArray:
-    """A copy whose first element begins a cache line of 64 bytes."""
-    buffer = np.empty(rows.size + 7)
-    first = -buffer.ctypes.data % 64 // 8
-    aligned = buffer[first : first + rows.size].reshape(rows.shape)
-    aligned[:] = rows
-    return aligned
-
-
-def _operator_rows(tables: Tables) -> OperatorRows:
-    operators = tables.operators
-    return OperatorRows(
-        block=_integers([each.block for each in operators]),
-        decision=_integers([each.decision for each in operators]),
-        base=np.ascontiguousarray(np.array([each.base for each in operators]).T),
-        memory=np.ascontiguousarray(tables.memory),
+def _rows(tables: Tables, places: Sequence[Place]) -> Rows:
+    """Rows of the blocks' edges or operators, which come block by block."""
+    owners = np.array([each.block for each in places], dtype=np.int64)
+    return Rows(
+        first=np.searchsorted(owners, np.arange(len(tables.blocks) + 1)),
+        source=np.array([each.source for each in places], dtype=np.uint8),
+        target=np.array([each.target for each in places], dtype=np.uint8),
+        strides=np.array([[each.targets[axes] for each in places] for axes in (0, 1)], dtype=np.uint32),
+        base=np.array([each.base for each in places], dtype=np.uint32)
+        .reshape(len(places), len(tables.degrees))
+        .T.copy(),
     )

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from lts_bench.cost.model import CostModel
 from lts_bench.cost.phases import LONE_PREFILL, PREFILL
+from lts_bench.cost.program import overhead_seconds
 from lts_bench.cost.steady import ROUND
 
 FloatArray = NDArray[np.float64]
@@ -17,14 +18,15 @@ def stage_seconds(cost: CostModel, vector: NDArray[np.int64]) -> tuple[FloatArra
     tables, program, degrees = cost.tables, cost.program, int(vector[0])
     axes = int(program.two_axes[degrees])
     at = [0, *(int(tables.letters[column, axes, vector[column]]) for column in range(1, len(vector)))]
-    times = np.zeros((len(tables.blocks), tables.times.shape[1]))
+    times = np.zeros((len(tables.blocks), len(cost.setting.phases)))
     for edge in tables.edges:
         row = edge.base[degrees] + at[edge.source] * edge.targets[axes] + at[edge.target]
-        times[edge.block] += tables.times[row]
-    send = tables.times[tables.send_base[degrees] + at[tables.send_decision]]
+        times[edge.block] += tables.seconds(edge, row)
+    send = tables.seconds(tables.sends, tables.sends.base[degrees] + at[tables.sends.source])
+    overhead = overhead_seconds(cost.setting)
     counts, first = tables.stages, tables.stages.base[degrees]
-    total = counts.totals[counts.total[degrees]] @ times + program.pp[degrees] * program.overhead + send
-    stages = counts.counts[first : first + counts.many[degrees]] @ times + program.overhead
+    total = counts.totals[counts.total[degrees]] @ times + program.pp[degrees] * overhead + send
+    stages = counts.counts[first : first + counts.many[degrees]] @ times + overhead
     return total, total if program.pp[degrees] == 1 else stages.max(axis=0)
 
 
@@ -32,7 +34,7 @@ def rounds(cost: CostModel, vector: NDArray[np.int64]) -> FloatArray:
     """(ROUND, rungs) rounds of a legal vector."""
     program, degrees, phases = cost.program, int(vector[0]), cost.setting.phases
     total, heaviest = stage_seconds(cost, vector)
-    waits, shares = (rows[program.wait_row[degrees]] for rows in (program.waits, program.shares))
+    waits, shares = (rows[program.wait_row[degrees], phases.decode] for rows in (program.waits, program.shares))
     found = np.empty((ROUND, len(phases.batches)))
     found[0] = np.maximum(program.pp[degrees] * heaviest[phases.decode], total[phases.decode])
     found[1] = waits

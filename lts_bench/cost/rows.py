@@ -14,6 +14,12 @@ from lts_bench.space.operators import Operator
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Key = TypeVar("Key", bound=Hashable)
+LINE = 8
+"""Phases that are gathered at once: a cache line. Most strategies need few."""
+MEMORY = 4
+"""Columns of a memory row."""
+ILLEGAL_SECONDS = 1e15
+"""Stands for infinity, so that sums stay finite."""
 
 
 def distinct(keys: Iterable[Key]) -> tuple[list[Key], IntArray]:
@@ -43,41 +49,52 @@ class RowStore:
         self._filled += len(flat)
         return first
 
-    def join(self) -> FloatArray:
-        """All rows in one array; the store is empty afterwards."""
-        joined = np.concatenate(self._parts)
+    def join(self, width: int) -> FloatArray:
+        """(columns ÷ width, rows, width) all rows in strips of so many columns, the last one filled up with zeros.
+
+        The first row begins a cache line; the store is empty afterwards.
+        """
+        columns = self._parts[0].shape[1] if self._parts else width
+        joined = _aligned((-(-columns // width), self._filled, width))
+        first = 0
+        for part in self._parts:
+            for strip, rows in enumerate(joined[:, first : first + len(part)]):
+                given = part[:, strip * width : (strip + 1) * width]
+                rows[:, : given.shape[1]] = given
+                rows[:, given.shape[1] :] = 0.0
+            first += len(part)
         self._parts.clear()
         self._filled = 0
         return joined
 
 
+def _aligned(shape: tuple[int, ...]) -> FloatArray:
+    """An empty array that begins a cache line of 64 bytes."""
+    size = int(np.prod(shape))
+    buffer = np.empty(size + 7)
+    first = -buffer.ctypes.data % 64 // 8
+    return buffer[first : first + size].reshape(shape)
+
+
 @dataclass(frozen=True)
-class EdgeTable:
-    """Where the rows of joined edges stand: ``base[degrees] + i · targets[axes] + j``.
+class Place:
+    """Where the rows of joined edges, or of one operator, stand: ``base[degrees] + i · targets[axes] + j``.
 
     Attributes:
-        block: index of the edges' block.
-        source: decision of the producer, i is its choice (mapped by ``letters``).
-        target: decision of the consumer.
+        block: index of the block.
+        source: decision of the producer, i is its choice (mapped by ``letters``); an operator's own.
+        base: (degrees,) first rows.
+        target: decision of the consumer, j is its choice; 0 where the source decides alone, and j is 0.
         targets: positions of the consumer on a mesh of one and of two axes.
         decodes: whether the rows hold anything beside the prefill.
     """
 
     block: int
     source: int
-    target: int
     base: IntArray
-    targets: tuple[int, int]
-    decodes: bool
-
-
-@dataclass(frozen=True)
-class MemoryTable:
-    """Where the memory rows of one operator stand: ``base[degrees] + i``."""
-
-    block: int
-    decision: int
-    base: IntArray
+    target: int = 0
+    targets: tuple[int, int] = (1, 1)
+    decodes: bool = True
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,32 @@
-"""Steady serving in closed form: from step times to TTFT, TPOT, throughput and the best batch size.
+"""Steady serving in closed form: from step times to TTFT, TPOT and throughput.
 
 In a round every sequence gets one token. A rank waits for w prefills in it, each of the heaviest stage's s̄, and T is
 one prompt through all stages; s ≥ td is the round time after admission control. TPOT = s + w·s̄ and
 TTFT = T + g·w·s̄²/(2s) + c·s with g = −ln(1 − q), c = q/pp. With coordinated admission c = q/pp + (dp − 1)/(2·dp·w) and
 T grows by (dp − 1)·s̄/(2·dp). Slowing decode shortens the queue, so the operator may throttle: s is the smallest
 value ≥ td between the roots of TTFT = limit.
+
+Every formula takes numbers, in the compiled loop, or arrays of equal shapes.
 """
 
 from __future__ import annotations
 
-from math import floor, inf, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lts_bench.cost.compiled import compiled
+from lts_bench.cost.compiled import formula, select
 
 FloatArray = NDArray[np.float64]
+Number: TypeAlias = Any
+"""A number, or an array of them."""
+NO_LIMIT = 1e30
+"""Stands for infinity, so that differences stay finite."""
 
 
 class Rules(NamedTuple):
-    """What decides feasibility, the strategy aside; limits ≤ 0 are none.
+    """What decides feasibility, the strategy aside.
 
     Attributes:
         quantile: q of the TTFT limit.
@@ -44,9 +49,9 @@ class Replica(NamedTuple):
         capacity: most sequences b that a rank's memory holds for a microbatch, 0 where not one whole sequence fits.
     """
 
-    capacity: float
-    pp: float
-    dp: float
+    capacity: Number
+    pp: Number
+    dp: Number
 
 
 class Round(NamedTuple):
@@ -59,89 +64,71 @@ class Round(NamedTuple):
         prefill: T, seconds.
     """
 
-    decode: float
-    waits: float
-    service: float
-    prefill: float
+    decode: Number
+    waits: Number
+    service: Number
+    prefill: Number
 
 
 ROUND = 4
 """Rows of an array of rounds, in the order of ``Round``, one column a rung of the batch ladder."""
 
 
-@compiled
-def batch_capacity(stages: FloatArray, pp: float, room: float) -> float:
-    """Largest b with weights + max(b·pp · mean KV, one whole KV) ≤ room on every stage; 0 where b = 1 does not fit.
+def round_at(rounds: FloatArray, rung: int) -> Round:
+    """The round at a rung."""
+    return Round(*rounds[:, rung].tolist())
 
-    ``stages`` are (distinct stages, 3) bytes: weights, KV of one sequence in the mean, KV of one whole sequence.
+
+@formula
+def sequences_held(weights: Number, mean_kv: Number, whole_kv: Number, pp: Number, room: Number) -> Number:
+    """Largest b of a stage with weights + max(b·pp · mean KV, one whole KV) ≤ room; 0 where b = 1 does not fit.
+
     ``room`` is what a device has less its buffers.
     """
-    most = inf
-    for stage in range(stages.shape[0]):
-        left = room - stages[stage, 0]
-        if left < stages[stage, 2] or left < pp * stages[stage, 1]:
-            return 0.0
-        if stages[stage, 1] > 0:
-            most = min(most, floor(left / (pp * stages[stage, 1])))
-    return most
+    left = room - weights
+    fits = (left >= whole_kv) & (left >= pp * mean_kv)
+    most = select(mean_kv > 0, np.floor(left / select(mean_kv > 0, pp * mean_kv, 1.0)), NO_LIMIT)
+    return select(fits, most, 0.0)
 
 
-@compiled
-def memory_bytes(stages: FloatArray, sequences: float) -> float:
-    """Bytes of the fullest device, buffers aside, holding ``sequences`` = b·pp of a rank."""
-    most = 0.0
-    for stage in range(stages.shape[0]):
-        most = max(most, stages[stage, 0] + max(sequences * stages[stage, 1], stages[stage, 2]))
-    return most
+@formula
+def memory_bytes(weights: Number, mean_kv: Number, whole_kv: Number, sequences: Number) -> Number:
+    """Bytes of a stage, buffers aside, holding ``sequences`` = b·pp of a rank."""
+    return weights + np.maximum(sequences * mean_kv, whole_kv)
 
 
-@compiled
-def ttft_terms(replica: Replica, rules: Rules, at: Round) -> tuple[float, float, float]:
+@formula
+def ttft_terms(replica: Replica, rules: Rules, at: Round) -> tuple[Number, Number, Number]:
     """(T, c, g·w·s̄²/2): TTFT = T + c·s + queue/s."""
     c, base = rules.quantile / replica.pp, at.prefill
-    if rules.coordinated and replica.dp > 1:
-        c += (replica.dp - 1) / (2 * replica.dp * at.waits)
-        base += (replica.dp - 1) * at.service / (2 * replica.dp)
+    if rules.coordinated:
+        c = c + (replica.dp - 1) / (2 * replica.dp * at.waits)
+        base = base + (replica.dp - 1) * at.service / (2 * replica.dp)
     return base, c, rules.queue_factor * at.waits * at.service * at.service / 2
 
 
-@compiled
-def round_seconds(td: float, base: float, c: float, queue: float, ttft_limit: float) -> float:
-    """The smallest s ≥ td that meets the TTFT limit, or -1."""
-    if ttft_limit <= 0:
-        return td
+@formula
+def round_seconds(td: Number, base: Number, c: Number, queue: Number, ttft_limit: float) -> Number:
+    """The smallest s ≥ td that meets the TTFT limit; ``NO_LIMIT`` for none."""
     room = ttft_limit - base
     discriminant = room * room - 4 * c * queue
-    if room <= 0 or discriminant < 0:
-        return -1.0
-    root = sqrt(discriminant)
-    if td > (room + root) / (2 * c):
-        return -1.0
-    return max(td, (room - root) / (2 * c))
+    root = np.sqrt(np.maximum(discriminant, 0.0))
+    meets = (room > 0) & (discriminant >= 0) & (td <= (room + root) / (2 * c))
+    return select(meets, np.maximum(td, (room - root) / (2 * c)), NO_LIMIT)
 
 
-@compiled
-def rate(replica: Replica, rules: Rules, batch: float, at: Round) -> float:
+@formula
+def rate(replica: Replica, rules: Rules, batch: Number, at: Round) -> Number:
     """Tokens/s of one data-parallel rank, b·pp/TPOT; 0 where infeasible."""
-    working = at.waits * at.service
-    if batch > replica.capacity or (0 < rules.tpot_limit < at.decode + working):
-        return 0.0
     base, c, queue = ttft_terms(replica, rules, at)
-    s = round_seconds(at.decode, base, c, queue, rules.ttft_limit)
-    if s < 0 or (0 < rules.tpot_limit < s + working):
-        return 0.0
-    return batch * replica.pp / (s + working)
+    tpot = round_seconds(at.decode, base, c, queue, rules.ttft_limit) + at.waits * at.service
+    feasible = (batch <= replica.capacity) & (tpot <= rules.tpot_limit) & (tpot < NO_LIMIT)
+    return select(feasible, batch * replica.pp / tpot, 0.0)
 
 
-@compiled
-def round_at(rounds: FloatArray, rung: int) -> Round:
-    """The round at a rung."""
-    return Round(rounds[0, rung], rounds[1, rung], rounds[2, rung], rounds[3, rung])
-
-
-@compiled
-def round_between(low: Round, high: Round, share: float) -> Round:
-    """Linear interpolation between two rungs, ``share`` of the way."""
+@formula
+def round_between(low: Round, high: Round, share: Number) -> Round:
+    """Linear interpolation between two rungs of the batch ladder, ``share`` of the way."""
     return Round(
         low.decode + share * (high.decode - low.decode),
         low.waits + share * (high.waits - low.waits),
@@ -150,81 +137,7 @@ def round_between(low: Round, high: Round, share: float) -> Round:
     )
 
 
-@compiled
-def rate_between(
-    replica: Replica, rules: Rules, batch: float, low_batch: float, high_batch: float, low: Round, high: Round
-) -> float:
-    """The rate at a batch size between two rungs."""
-    at = round_between(low, high, (batch - low_batch) / (high_batch - low_batch))
-    return rate(replica, rules, batch, at)
-
-
-@compiled
-def climb(replica: Replica, rules: Rules, low_batch: float, high_batch: float, low: Round, high: Round) -> float:
-    """The integer strictly between two rungs at which the rate stops rising: bisection on its slope."""
-    first, last = low_batch + 1, high_batch - 1
-    while first < last:
-        here = floor((first + last) / 2)
-        rate_here = rate_between(replica, rules, here, low_batch, high_batch, low, high)
-        rate_after = rate_between(replica, rules, here + 1, low_batch, high_batch, low, high)
-        if rate_after > rate_here:
-            first = here + 1
-        else:
-            last = here
-    return first
-
-
-@compiled
-def last_rung(replica: Replica, rules: Rules, batches: FloatArray, rounds: FloatArray, rungs: int) -> int:
-    """The last rung within memory and, decoding alone, within the TPOT limit; -1 for none."""
-    rung = 0
-    limit = rules.tpot_limit if rules.tpot_limit > 0 else inf
-    while rung < rungs and batches[rung] <= replica.capacity and rounds[0, rung] <= limit:
-        rung += 1
-    return rung - 1
-
-
-@compiled
-def best_rung(replica: Replica, rules: Rules, batches: FloatArray, rounds: FloatArray, rungs: int) -> tuple[float, int]:
-    """(rate, rung) of the best rung; ties go to the smallest, a rate of 0 means that none is feasible."""
-    best, at = 0.0, 0
-    for rung in range(last_rung(replica, rules, batches, rounds, rungs), -1, -1):
-        unthrottled = rounds[0, rung] + rounds[1, rung] * rounds[2, rung]
-        if batches[rung] * replica.pp >= best * unthrottled:
-            found = rate(replica, rules, batches[rung], round_at(rounds, rung))
-            if found > 0 and found >= best:
-                best, at = found, rung
-    return best, at
-
-
-@compiled
-def best_batch(
-    replica: Replica, rules: Rules, batches: FloatArray, rounds: FloatArray, rungs: int
-) -> tuple[float, float, Round]:
-    """(rate, b, round) of the best point: the best rung, refined towards both neighbours; ties: the smallest b.
-
-    ``batches`` is the ladder, and the first ``rungs`` columns of (ROUND, …) ``rounds`` are filled.
-    """
-    its_rate, rung = best_rung(replica, rules, batches, rounds, rungs)
-    best, batch, at = its_rate, batches[rung], round_at(rounds, rung)
-    if best <= 0.0:
-        return 0.0, batch, at
-    for low in range(max(rung - 1, 0), min(rung + 1, rungs - 1)):
-        below, above = round_at(rounds, low), round_at(rounds, low + 1)
-        beside = batches[rung] + (1 if low == rung else -1)
-        if not batches[low] < beside < batches[low + 1]:
-            continue
-        if rate_between(replica, rules, beside, batches[low], batches[low + 1], below, above) < its_rate:
-            continue
-        inside = climb(replica, rules, batches[low], batches[low + 1], below, above)
-        its = round_between(below, above, (inside - batches[low]) / (batches[low + 1] - batches[low]))
-        found = rate(replica, rules, inside, its)
-        if found > best or (found == best and inside < batch):
-            best, batch, at = found, inside, its
-    return best, batch, at
-
-
-@compiled
-def excess(value: float, limit: float) -> float:
+@formula
+def excess(value: Number, limit: float) -> Number:
     """Relative violation of a limit."""
-    return 0.0 if limit <= 0 or value <= limit else value / limit - 1
+    return np.maximum(value / limit - 1, 0.0)

@@ -16,16 +16,15 @@ from lts_bench.cost.edges import MeshPrices, overlapped
 from lts_bench.cost.expert_tables import ExpertTables
 from lts_bench.cost.graph import Block, Edge, block_counts, joined, model_blocks
 from lts_bench.cost.nodes import KV_FULL, KV_MEAN, Setting
+from lts_bench.cost.phases import FIRST_RUNG
 from lts_bench.cost.pricing import Pricing
-from lts_bench.cost.rows import EdgeTable, IntArray, MemoryTable, RowStore, StageRows, distinct, positions
+from lts_bench.cost.rows import LINE, MEMORY, IntArray, Place, RowStore, StageRows, distinct, positions
 from lts_bench.cost.stages import crossings, heaviest_stages, send_seconds
 from lts_bench.space.operators import Operator
 from lts_bench.space.strategy import Degrees, even_stages
 from lts_bench.specs.layers import MoeFfn
 
 FloatArray = NDArray[np.float64]
-ILLEGAL_SECONDS = 1e15
-"""Stands for infinity, so that sums stay finite."""
 
 
 class Tables:
@@ -33,7 +32,8 @@ class Tables:
 
     Attributes:
         blocks: what is counted per stage.
-        times: (rows, phases) seconds of edges.
+        lines: (lines, rows, LINE) seconds of edges, the phases in whole lines; ``prompts`` (1, rows, LINE) of those
+            that exist in the prefill alone.
         memory: (rows, 4) bytes of operators; KV counts the room that must stay free beside it.
         letters: (decisions, 2, most choices) choice → position on a mesh of one or two axes.
     """
@@ -42,22 +42,33 @@ class Tables:
         self.pricing = Pricing(setting, degrees)
         self.setting, self.degrees, self.rules = setting, self.pricing.degrees, self.pricing.rules
         self.blocks = model_blocks(setting.model)
-        self._times, self._memory = RowStore(), RowStore()
-        self.edges: list[EdgeTable] = []
-        self._edge_tables: dict[tuple[Block, Edge], EdgeTable] = {}
-        self.operators: list[MemoryTable] = []
+        self._times, self._prompts, self._memory = RowStore(), RowStore(), RowStore()
+        self.edges: list[Place] = []
+        self._edge_tables: dict[tuple[Block, Edge], Place] = {}
+        self.operators: list[Place] = []
         self._known: dict[Hashable, IntArray] = {}
         self._known_memory: dict[Hashable, IntArray] = {}
         for index, block in enumerate(self.blocks):
             self._add_block(index, block)
-        self.send_decision, self.send_base = self._add_sends()
-        self.times = np.minimum(self._times.join(), ILLEGAL_SECONDS)
-        self.memory = self._memory.join()
+        self.sends = self._add_sends()
+        self.lines, self.prompts = self._times.join(LINE), self._prompts.join(LINE)
+        self.memory = self._memory.join(MEMORY)[0]
         self.memory[:, [KV_MEAN, KV_FULL]] /= setting.phases.workload.free_memory_fraction or 1.0
         self.letters = self._letter_maps()
         self.stages = self._stages(stages)
 
-    def edge_of(self, block: Block, edge: Edge) -> EdgeTable:
+    def seconds(self, edges: Place, row: int) -> FloatArray:
+        """(phases,) one row of joined edges."""
+        held = (self.lines if edges.decodes else self.prompts)[:, row].ravel()
+        phases = len(self.setting.phases)
+        return held[:phases] if edges.decodes else np.pad(held[:FIRST_RUNG], (0, phases - FIRST_RUNG))
+
+    @cached_property
+    def times(self) -> FloatArray:
+        """(rows, phases) ``lines`` row by row."""
+        return np.moveaxis(self.lines, 0, 1).reshape(self.lines.shape[1], -1)[:, : len(self.setting.phases)]
+
+    def edge_of(self, block: Block, edge: Edge) -> Place:
         """The table of a block's edge."""
         return self._edge_tables[block, edge]
 
@@ -66,11 +77,11 @@ class Tables:
         for edges in joined(block.edges):
             source, target = self._ends(block, edges[0])
             signature = (edges, source.choices, target.choices, *(self._priced_by(block, edge) for edge in edges))
+            decodes = self.setting.phases.mixed or any(e.when != "prefill" or e.charged != "none" for e in edges)
             if signature not in self._known:
-                self._known[signature] = self._edge_rows(block, edges, costs)
+                self._known[signature] = self._edge_rows(block, edges, costs, decodes)
             columns = self.pricing.decisions[source.key], self.pricing.decisions[target.key]
-            decodes = any(edge.when != "prefill" or edge.charged != "none" for edge in edges)
-            self.edges.append(EdgeTable(index, *columns, self._known[signature], positions(target), decodes))
+            self.edges.append(Place(index, columns[0], self._known[signature], columns[1], positions(target), decodes))
             for edge in edges:
                 self._edge_tables[block, edge] = self.edges[-1]
                 self._add_memory(index, block, edge, costs)
@@ -83,7 +94,7 @@ class Tables:
         limits = [self.rules.limits(self.pricing.operator(block, name)) for name in _charged_operators(edge)]
         return (_shapes(block, edge), *limits)
 
-    def _edge_rows(self, block: Block, edges: tuple[Edge, ...], costs: ExpertTables | None) -> IntArray:
+    def _edge_rows(self, block: Block, edges: tuple[Edge, ...], costs: ExpertTables | None, decodes: bool) -> IntArray:
         """First row of joined edges for all degrees."""
         if edges[0].role != "plain":
             assert costs is not None
@@ -92,7 +103,8 @@ class Tables:
         for prices, place in self.pricing.meshes():
             rows = self.plain_seconds(prices, block, edges)
             mine = place >= 0
-            base[mine] = self._times.add(rows) + place[mine] * rows.shape[1] * rows.shape[2]
+            first = self._times.add(rows) if decodes else self._prompts.add(rows[..., :FIRST_RUNG])
+            base[mine] = first + place[mine] * rows.shape[1] * rows.shape[2]
         return base
 
     def plain_seconds(self, prices: MeshPrices, block: Block, edges: tuple[Edge, ...]) -> FloatArray:
@@ -121,9 +133,7 @@ class Tables:
                 self._known_memory[signature] = (
                     costs.memory_rows(name) if expert and costs else self._mesh_memory(block, operator)
                 )
-            self.operators.append(
-                MemoryTable(index, self.pricing.decisions[operator.key], self._known_memory[signature])
-            )
+            self.operators.append(Place(index, self.pricing.decisions[operator.key], self._known_memory[signature]))
 
     def _mesh_memory(self, block: Block, operator: Operator) -> IntArray:
         base = np.zeros(len(self.degrees), dtype=np.int64)
@@ -133,8 +143,8 @@ class Tables:
             base[mine] = self._memory.add(rows) + place[mine] * rows.shape[1]
         return base
 
-    def _add_sends(self) -> tuple[int, IntArray]:
-        """Decision and first row, for all degrees, of the time of all stage boundaries by residual layout.
+    def _add_sends(self) -> Place:
+        """Rows of the time of all stage boundaries by residual layout.
 
         Between stages the residual has the layout of the kind with the most layers.
         """
@@ -148,7 +158,7 @@ class Tables:
             pairs, rows = distinct(zip(place[mine].tolist(), boundaries, strict=True))
             time = send_seconds(prices, stream, pairs)
             base[mine] = self._times.add(time) + rows * time.shape[1]
-        return decision, base
+        return Place(0, decision, base)
 
     def _letter_maps(self) -> IntArray:
         widest = max(len(operator.choices) for operator in self.rules.operators)
@@ -175,7 +185,7 @@ class Tables:
     @cached_property
     def nbytes(self) -> int:
         """Bytes of all tables."""
-        return int(self.times.nbytes + self.memory.nbytes + sum(edge.base.nbytes for edge in self.edges))
+        return int(self.lines.nbytes + self.prompts.nbytes + self.memory.nbytes)
 
 
 def _is_moe(block: Block) -> bool:

@@ -23,54 +23,66 @@ def _decode_rows(rules: Rules, lanes: Records, unit: int) -> tuple[int, float]:
 
 
 @compiled
-def _grow_all(sim: Simulation, unit: int) -> bool:
-    """Take the room of a decode step on all ranks; False where nothing is left that decodes."""
-    rules, decodes = sim.rules, False
+def _grow_all(sim: Simulation, unit: int) -> tuple[bool, bool]:
+    """Take the room of a decode step on all ranks: (whether any sequence decodes, whether any made way)."""
+    rules, decodes, made_way = sim.rules, False, False
     for rank in range(rules.dp):
         lane = unit * rules.dp + rank
         if sim.lanes[lane].rows > 0:
-            grow(sim, unit, lane, unit // rules.pp * rules.dp + rank)
+            made_way = grow(sim, unit, lane, unit // rules.pp * rules.dp + rank) or made_way
         decodes = decodes or sim.lanes[lane].rows > 0
-    return decodes
+    return decodes, made_way
 
 
 @compiled
-def _admits(rules: Rules, lanes: Records, ranks: Records, more: bool) -> bool:
-    """Whether prompts are admitted now: coordinated ranks wait while others decode and ``more`` may arrive.
+def _admits_until(sim: Simulation, unit: int, now: float) -> float:
+    """Requests that arrived by then are admitted.
 
-    ``lanes`` and ``ranks`` are (dp,), of one unit and its replica.
+    Ranks in lockstep prefill, in as many steps as it takes, what came before their last decode step ended, and decode
+    before they turn to later prompts: a rank's prompt holds up all, so prompts are gathered. Coordinated ranks admit
+    none while others decode until as many wait as there are ranks, or the last one has arrived.
     """
-    waiting, decodes = 0, False
+    rules, waiting, decodes = sim.rules, 0, False
     for rank in range(rules.dp):
-        waiting += ranks[rank].waiting
-        decodes = decodes or lanes[rank].rows > 0
-    return waiting >= rules.dp or not (decodes and more and rules.coordinated)
+        waiting += sim.ranks[unit // rules.pp * rules.dp + rank].waiting
+        decodes = decodes or sim.lanes[unit * rules.dp + rank].rows > 0
+    if not decodes:
+        return now
+    if rules.coordinated and waiting < rules.dp and now < sim.requests[-1].arrival_s:
+        return -inf
+    return now if rules.chunked or rules.dp == 1 else sim.units[unit].decoded_s
 
 
 @compiled
-def _fill_all(sim: Simulation, unit: int, now: float, more: bool) -> tuple[int, float, float, float]:
-    """Prompts of all ranks: (tokens of the fullest rank, how full the others are, attention as in ``fill``)."""
-    rules, fullest, together, heaviest, total = sim.rules, 0, 0, 0.0, 0.0
-    lanes = sim.lanes[unit * rules.dp : (unit + 1) * rules.dp]
-    first = unit // rules.pp * rules.dp
-    admits = _admits(rules, lanes, sim.ranks[first : first + rules.dp], more)
+def _fill_all(sim: Simulation, unit: int, now: float) -> tuple[int, float, float, float, bool]:
+    """Prompts of all ranks.
+
+    Returns:
+        Tokens of the fullest rank; how full the others are; attention as in ``fill``; whether requests wait that may be
+        admitted after a decode step.
+    """
+    rules, fullest, together, heaviest, total, later = sim.rules, 0, 0, 0.0, 0.0, False
+    admits_until = _admits_until(sim, unit, now)
     for rank in range(rules.dp):
-        if lanes[rank].filled > 0 or (admits and sim.ranks[first + rank].waiting > 0):
-            part = fill(sim, unit * rules.dp + rank, first + rank, now, admits)
+        lane, queue = unit * rules.dp + rank, sim.ranks[unit // rules.pp * rules.dp + rank]
+        if sim.lanes[lane].filled > 0 or queue.waiting > 0:
+            part = fill(sim, lane, unit // rules.pp * rules.dp + rank, now, admits_until)
             fullest, together = max(fullest, part[0]), together + part[0]
             heaviest, total = max(heaviest, part[1]), max(total, part[2])
+            later = later or (queue.waiting > 0 and -inf < admits_until < sim.requests[queue.tail].arrival_s)
     share = (together / fullest - 1) / (rules.dp - 1) if rules.dp > 1 and fullest > 0 else 0.0
-    return fullest, share, heaviest, total
+    return fullest, share, heaviest, total, later
 
 
 @compiled
 def _launch(sim: Simulation, unit: int, now: float, until: float) -> None:
     """Let a ready unit's next step into the pipeline, or leave it idle where there is nothing to do."""
     rules, own, replica = sim.rules, sim.units[unit], unit // sim.rules.pp
-    decodes = _grow_all(sim, unit) if rules.chunked else False
-    tokens, share, heaviest, total = _fill_all(sim, unit, now, until < inf)
+    last_arrival = sim.requests[-1].arrival_s
+    decodes, made_way = _grow_all(sim, unit) if rules.chunked else (False, False)
+    tokens, share, heaviest, total, later = _fill_all(sim, unit, now)
     if tokens == 0 and not rules.chunked:
-        decodes = _grow_all(sim, unit)
+        decodes, made_way = _grow_all(sim, unit)
     if tokens == 0 and not decodes:
         own.state = IDLE
         return
@@ -82,11 +94,14 @@ def _launch(sim: Simulation, unit: int, now: float, until: float) -> None:
     if tokens > 0:
         heaviest += prefill_seconds(sim.times, HEAVIEST, tokens, rows, share)
         total += prefill_seconds(sim.times, ALL_STAGES, tokens, rows, share)
-    own.decodes, own.state, own.time = decodes, FLYING, now + total
-    sim.pipelines[replica].free_s = now + heaviest
-    _begin_work(sim.pipelines[replica], sim.periods, now)
-    if tokens == 0 and rules.pp == 1:
-        _coast(sim, unit, until)
+    pipeline = sim.pipelines[replica]
+    own.decodes, own.state = decodes, FLYING
+    # In order: the last stage begins when it has done the step before.
+    own.time = max(now + total, pipeline.last_end_s + heaviest)
+    pipeline.free_s, pipeline.last_end_s = now + heaviest, own.time
+    _begin_work(pipeline, sim.periods, now)
+    if tokens == 0 and rules.pp == 1 and not (made_way or later):
+        _coast(sim, unit, min(until, last_arrival) if rules.coordinated and now < last_arrival else until)
 
 
 @compiled
@@ -110,13 +125,14 @@ def _coast(sim: Simulation, unit: int, until: float) -> None:
             lanes[lane].growth = growth(rules, phases, lane, own.clock, own.steps)
             lacks = lacks or lanes[lane].growth > ranks[lane].free
         if lacks:
+            own.decoded_s = own.time
             _land(own, sim.pipelines[unit], sim.periods)
             break
         for lane in range(first, first + rules.dp):
             ranks[lane].free -= lanes[lane].growth
             ranks[lane].least = min(ranks[lane].least, ranks[lane].free + ranks[lane].unused * rules.reuse_blocks)
         own.time += interpolate(contexts, seconds, most / rows)
-    sim.pipelines[unit].free_s = own.time
+    sim.pipelines[unit].free_s = sim.pipelines[unit].last_end_s = own.time
 
 
 @compiled
@@ -152,6 +168,7 @@ def _complete(sim: Simulation, unit: int) -> None:
     rules, own, now = sim.rules, sim.units[unit], sim.units[unit].time
     replica, first, waiting = unit // rules.pp, unit // rules.pp * rules.dp, False
     if own.decodes:
+        own.decoded_s = now
         _gain_tokens(rules, own, sim.lanes[unit * rules.dp : (unit + 1) * rules.dp])
         if own.clock >= own.next_end:
             own.next_end = NEVER

@@ -75,15 +75,17 @@ def _make_way(sim: Simulation, unit: int, lane: int, rank: int) -> None:
 
 
 @compiled
-def grow(sim: Simulation, unit: int, lane: int, rank: int) -> None:
-    """Take the blocks of the next decode step; where there are too few, sequences make way."""
-    own = sim.units[unit]
+def grow(sim: Simulation, unit: int, lane: int, rank: int) -> bool:
+    """Take the blocks of the next decode step; where there are too few, sequences make way: returns whether any did."""
+    own, made_way = sim.units[unit], False
     while True:
         needed = growth(sim.rules, sim.phases, lane, own.clock, own.steps)
         if needed <= available(sim.rules, sim.ranks[rank]):
             break
         _make_way(sim, unit, lane, rank)
+        made_way = True
     take(sim, rank, needed)
+    return made_way
 
 
 @compiled
@@ -103,8 +105,12 @@ def most_sequences(rules: Rules, rank: Record) -> int:
 
 
 @compiled
-def fill(sim: Simulation, lane: int, rank: int, now: float, admits: bool) -> tuple[int, float, float]:
-    """Go on with prompts and admit more of them: (tokens, attention of the heaviest stage, of all stages)."""
+def fill(sim: Simulation, lane: int, rank: int, now: float, admits_until: float) -> tuple[int, float, float]:
+    """Go on with prompts and admit those that arrived by ``admits_until``.
+
+    Returns:
+        Tokens; their attention in the heaviest stage, and in all stages.
+    """
     rules, own, queue, filling = sim.rules, sim.lanes[lane], sim.ranks[rank], sim.sequences[FILLING, lane]
     left = rules.step_tokens - (own.rows * rules.rows_each if rules.chunked else 0)
     tokens, heaviest, total = 0, 0.0, 0.0
@@ -113,10 +119,10 @@ def fill(sim: Simulation, lane: int, rank: int, now: float, admits: bool) -> tup
             part = _fill_part(rules, sim.times, sim.requests[filling[slot]], left - tokens)
             tokens, heaviest, total = tokens + part[0], heaviest + part[1], total + part[2]
     most = most_sequences(rules, queue)
-    while admits and queue.waiting > 0 and tokens < left and own.rows + own.filled < most:
+    while queue.waiting > 0 and tokens < left and own.rows + own.filled < most:
         one, request = sim.requests[queue.head], queue.head
         whole = one.prompt + one.generated
-        if not admit(sim, rank, request):
+        if one.arrival_s > admits_until or not admit(sim, rank, request):
             break
         if not rules.chunked and tokens > 0 and tokens + whole - one.prefilled > left:
             release(sim, rank, request, whole)

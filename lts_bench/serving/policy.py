@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, floor
-from typing import Literal
 
 from lts_bench.specs.engine import Engine
 from lts_bench.specs.failure import InputError
 
-Router = Literal["round_robin", "least_loaded"]
+ROUTERS = ("round_robin", "least_loaded")
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Policy:
         reserve: whether room for the whole answer is taken at admission; else blocks are taken as a sequence grows, and
             the sequence admitted last makes way, to be prefilled again, when there are none left.
         coordinated: while others decode, ranks wait with prompts until there are as many as ranks.
-        router: how requests find a replica and rank; the least loaded has the fewest requests.
+        router: one of ``ROUTERS``: how requests find a replica and rank; the least loaded has the fewest requests.
         accepted_tokens: tokens that a sequence gains in a decode step: 1 without speculation.
         drafted_tokens: tokens that a decode step verifies beside the next one.
         prefix_reuse: whether blocks of prompts that are still in the cache are used again.
@@ -39,7 +38,7 @@ class Policy:
     block_tokens: int = 16
     reserve: bool = False
     coordinated: bool = False
-    router: Router = "round_robin"
+    router: str = "round_robin"
     accepted_tokens: float = 1.0
     drafted_tokens: int = 0
     prefix_reuse: bool = False
@@ -51,8 +50,8 @@ class Policy:
         if self.drafted_tokens < 0 or not 1 <= self.accepted_tokens <= 1 + self.drafted_tokens:
             rule = f"must be from 1 to 1 + drafted_tokens = {1 + self.drafted_tokens}"
             raise InputError(rule, field="accepted_tokens", value=self.accepted_tokens)
-        if self.router not in ("round_robin", "least_loaded"):
-            raise InputError("unknown router", field="router", value=self.router, legal=("round_robin", "least_loaded"))
+        if self.router not in ROUTERS:
+            raise InputError("unknown router", field="router", value=self.router, legal=ROUTERS)
 
     @classmethod
     def of(cls, engine: Engine, kv_tokens: int) -> Policy:

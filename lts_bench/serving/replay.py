@@ -19,8 +19,8 @@ IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Engine:
-    """Replicas of one strategy behind a router.
+class Replicas:
+    """Replicas of one strategy, alike, behind a router.
 
     Attributes:
         times: step times of a replica.
@@ -29,7 +29,7 @@ class Engine:
 
     times: StepTimes
     policy: Policy
-    replicas: int = 1
+    count: int = 1
     pp: int = 1
     dp: int = 1
 
@@ -79,18 +79,18 @@ class Replayed:
         return self.finish_s - self.trace.arrival_s
 
 
-def replay(trace: Trace, engine: Engine) -> Replayed:
+def replay(trace: Trace, replicas: Replicas) -> Replayed:
     """Replay a trace; the same arguments give the same bits.
 
     Raises:
         InputError: blocks of shared prefixes are not whole KV blocks.
     """
-    policy, shared = engine.policy, trace.blocks if engine.policy.prefix_reuse else None
+    policy, shared = replicas.policy, trace.blocks if replicas.policy.prefix_reuse else None
     if shared and shared.block_tokens % policy.block_tokens:
         rule = f"must divide the {shared.block_tokens} tokens of the trace's prefix blocks"
         raise InputError(rule, field="block_tokens", value=policy.block_tokens)
-    rules = rules_of(policy, engine.replicas, engine.pp, engine.dp, shared.block_tokens if shared else 0)
-    sim = at_rest(rules, engine.times, trace)
+    rules = rules_of(policy, replicas.count, replicas.pp, replicas.dp, shared.block_tokens if shared else 0)
+    sim = at_rest(rules, replicas.times, trace)
     run(sim)
     found, periods = sim.requests, int(sim.periods[0, 0])
     return Replayed(

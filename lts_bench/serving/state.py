@@ -71,6 +71,7 @@ LANE = np.dtype(
 UNIT = np.dtype(
     [
         ("time", np.float64),  # when it became ready, or when its step ends
+        ("decoded_s", np.float64),  # when its last decode step ended
         ("state", np.int64),
         ("clock", np.int64),  # tokens that its sequences have gained
         ("steps", np.int64),  # decode steps
@@ -81,6 +82,7 @@ UNIT = np.dtype(
 PIPELINE = np.dtype(
     [
         ("free_s", np.float64),  # when the heaviest stage is free
+        ("last_end_s", np.float64),  # when its last step ends
         ("flying", np.int64),  # units in it
         ("period", np.int64),  # current row of Simulation.periods
     ]

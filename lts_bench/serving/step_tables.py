@@ -98,7 +98,7 @@ def build_step_times(served: Served, *, rows: int, longest: int) -> StepTimes:
     return StepTimes(
         np.array([tokens, tokens + 1.0]),
         _every_row(batches, rungs, rows),
-        np.concatenate([linear, attention[:, None]], axis=1),
+        np.ascontiguousarray(np.concatenate([linear, attention[:, None]], axis=1)),
     )
 
 

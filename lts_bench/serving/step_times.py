@@ -16,7 +16,7 @@ from lts_bench.cost.compiled import compiled
 
 FloatArray = NDArray[np.float64]
 HEAVIEST, ALL_STAGES = range(2)
-"""Times of the heaviest pipeline stage, which limits the rate, and of all stages in turn, which is the latency."""
+"""Times of the heaviest pipeline stage, which limits the rate, and of all stages in turn, which is the latency; of one stage they are equal."""
 TOKENS, CONTEXTS = range(2)
 LONE, ALL_RANKS, ATTENTION = range(3)
 """G where one data-parallel rank prefills, G where all do, and A ÷ tokens."""

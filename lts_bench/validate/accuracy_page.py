@@ -27,7 +27,7 @@ from lts_bench.validate.figures import (
 )
 from lts_bench.validate.fitted import fitted_constants
 from lts_bench.validate.held_out import LEFT_OUT, Unseen
-from lts_bench.validate.serving import summarise_serving
+from lts_bench.validate.serving import cells, summarise_serving
 from lts_bench.validate.show import decimals
 from lts_bench.validate.table import error_statistics
 
@@ -73,7 +73,7 @@ def accuracy_page(answers: Sequence[Answered], models: Path, unseen: Mapping[str
         "far_rows": sum(abs(pair.predicted / pair.truth - 1) > FAR for pair in serving.pairs("ttft_ms")),
         "far": f"{100 * FAR:.0f}",
         "cells": len({_cell(pair) for pair in serving.pairs("tpot_ms")}),
-        "sweeps": decimals(found["errors"]["tpot_ms"]["spearman_within_groups"], 3) or NONE,
+        "sweeps": decimals(found["errors"].get("tpot_ms", {}).get("spearman_within_groups"), 3) or NONE,
         "choices": choice["groups"],
         "hit": decimals(choice["hit_percent"], 0) or NONE,
         "regret": decimals(choice["regret_percent"]) or NONE,
@@ -119,11 +119,11 @@ def held_out_table(unseen: Mapping[str, Sequence[Unseen]]) -> str:
         names = sorted({each.row[column].strip() for runs in unseen.values() for each in runs})
         kept = {key: [each for each in runs if column in each.unseen] for key, runs in unseen.items()}
         for name in (*names, ""):
-            cells: list[str] = []
+            line: list[str] = []
             for runs in kept.values():
-                cells += _held_out([each for each in runs if name in ("", each.row[column].strip())], column)
+                line += _held_out([each for each in runs if name in ("", each.row[column].strip())], column)
             each = "model" if column == LEFT_OUT[0] else column
-            lines.append([markdown_text(name) or f"every {each} in turn", *cells])
+            lines.append([markdown_text(name) or f"every {each} in turn", *line])
     titles = [
         f"{key.removesuffix('_ms').upper()} {what}" for key in unseen for what in ("rows", "seen %", "held out %")
     ]
@@ -160,12 +160,12 @@ def _overview(answers: Sequence[Answered]) -> str:
 
 def _static(table: Answered, column: str) -> str:
     title = MEASURES[table.kind, column].removeprefix("static batch, ")
-    groups = by(table.pairs(column), cell("model"), lambda pair: f"tp {pair.row['tp'].strip()}")
+    groups = by(table.pairs(column), cell("model"), lambda pair: f"tp {cell('tp')(pair)}")
     return errors_table(f"`{table.name}`, {title}", groups) if groups else ""
 
 
 def _cell(pair: Pair) -> tuple[str, ...]:
-    return tuple(pair.row[name].strip() for name in CELL)
+    return cells(pair.row, CELL)
 
 
 def _twins(serving: Answered) -> str:

@@ -35,6 +35,10 @@ def scatter(panels: Panels) -> bytes:
 
 
 def _draw(axes: Axes, title: str, groups: Groups) -> None:
+    axes.set(xscale="log", yscale="log", xlabel=f"measured {title}", ylabel=f"predicted {title}")
+    axes.grid(alpha=0.3)
+    if not groups:
+        return
     colours = mpl.colormaps["tab10"]
     for place, (name, pairs) in enumerate(groups.items()):
         axes.plot(*_points(pairs), ".", markersize=3, alpha=0.5, color=colours(place % 10), label=name)
@@ -43,8 +47,6 @@ def _draw(axes: Axes, title: str, groups: Groups) -> None:
     axes.plot(line, line, color="black", linewidth=0.8)
     for factor in (BAND, 1 / BAND):
         axes.plot(line, factor * line, color="black", linewidth=0.6, linestyle="--")
-    axes.set(xscale="log", yscale="log", xlabel=f"measured {title}", ylabel=f"predicted {title}")
-    axes.grid(alpha=0.3)
     axes.legend(fontsize="x-small", markerscale=2)
 
 

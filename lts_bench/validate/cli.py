@@ -82,6 +82,16 @@ def static(table: TableFile, models: Models, out: OutFile = None, as_json: AsJso
 
 
 @app.command()
+def online(table: TableFile, models: Models, out: OutFile = None, as_json: AsJson = False) -> None:
+    """Predict mean TTFT and TPOT of runs under an offered rate, by replaying their requests."""
+    from lts_bench.validate.online import COLUMNS, predict_online
+    from lts_bench.validate.table import read_table
+
+    read = read_table(table)
+    _answer(read, predict_online(read.rows, _folder(models)), COLUMNS, out, as_json=as_json)
+
+
+@app.command()
 def report(
     data: Annotated[Path, typer.Argument(metavar="DATA_DIR", help="Folder with kernels/*.csv, e2e/ and models/.")],
     out: Annotated[Path, typer.Option(metavar="PAGE.md", help="The page; plots go to a folder of its name.")] = Path(

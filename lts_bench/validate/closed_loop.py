@@ -28,12 +28,13 @@ class ClosedLoop:
     @property
     def _prefill_seconds(self) -> float:
         """Prefill of the others in one round: w·s̄ less the share of a sequence's own."""
-        return self.at.waits * self.at.service * (self.batch - 1) / self.batch
+        share = (self.batch - 1) / self.batch
+        return float(self.at.waits * self.at.service * share)
 
     @property
     def tpot_seconds(self) -> float:
         """One token: a decode step, and the prompts of the others that arrive meanwhile."""
-        return self.at.decode + self._prefill_seconds
+        return float(self.at.decode) + self._prefill_seconds
 
     @property
     def ttft_seconds(self) -> float:
@@ -43,10 +44,10 @@ class ClosedLoop:
         began together end together, ``burst`` is the share of the others that they make up on average.
         """
         busy = min(self._prefill_seconds / self.tpot_seconds, 0.95)
-        prompt = self.at.prefill
+        prompt = float(self.at.prefill)
         waiting = prompt / 2 * (busy / (1 - busy) + self.engine.burst * (self.batch - 1))
         fixed = self.engine.request_overhead_ms * 1e-3 + self.engine.prompt_token_overhead_us * 1e-6 * self.workload.isl
-        return prompt + waiting + self.at.decode / 2 + fixed + self._queue_seconds
+        return prompt + waiting + float(self.at.decode) / 2 + fixed + self._queue_seconds
 
     @property
     def _queue_seconds(self) -> float:

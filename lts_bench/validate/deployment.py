@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,7 +25,7 @@ from lts_bench.validate.table import SkipError
 
 @dataclass(frozen=True, eq=False)
 class Deployment:
-    """A model served by one replica in Megatron's sharding.
+    """A model served in Megatron's sharding.
 
     Attributes:
         prompts: prompts that a rank prefills in one step.
@@ -60,12 +61,13 @@ class Deployment:
 
 
 def megatron(model: Model, cluster: Cluster, degrees: Mapping[str, int]) -> Strategy:
-    """Megatron's sharding at the given tp, dp and pp (ep, etp), dimensions that do not divide padded.
+    """Megatron's sharding at the given tp, dp and pp (replicas, ep, etp), dimensions that do not divide padded.
 
     Raises:
         SkipError: if no such strategy is legal.
     """
-    devices, layers = degrees["tp"] * degrees["dp"] * degrees["pp"], len(model.layers)
+    devices = math.prod(degrees.get(axis, 1) for axis in ("tp", "dp", "pp"))
+    layers = len(model.layers)
     # Before anything of their size is made.
     if devices > cluster.devices:
         raise SkipError(f"tp · dp · pp = {devices} exceeds the {cluster.devices} devices")

@@ -13,7 +13,7 @@ from lts_bench.validate.answers import Answered, Pair
 from lts_bench.validate.collectives import library_of
 from lts_bench.validate.kernel_tables import LATENCY, table_kind
 from lts_bench.validate.measured import measured_model
-from lts_bench.validate.serving import CHOICE, LAYOUT
+from lts_bench.validate.serving import CHOICE, LAYOUT, cells
 from lts_bench.validate.table import Row, Table, measured
 
 Groups = Mapping[str, Sequence[Pair]]
@@ -34,9 +34,9 @@ CELL = ("config_name", "system", "engine", "precision")
 """What the runs of a cell share; errors inside one are alike."""
 
 
-def by(pairs: Iterable[Pair], *names: Callable[[Pair], str]) -> dict[str, list[Pair]]:
+def by(pairs: Sequence[Pair], *names: Callable[[Pair], str]) -> dict[str, list[Pair]]:
     """Pairs by name, those of each function in turn, sorted."""
-    pairs, groups = list(pairs), {}
+    groups: dict[str, list[Pair]] = {}
     for name in names:
         found: dict[str, list[Pair]] = {}
         for pair in pairs:
@@ -47,7 +47,7 @@ def by(pairs: Iterable[Pair], *names: Callable[[Pair], str]) -> dict[str, list[P
 
 def cell(name: str) -> Callable[[Pair], str]:
     """Names a pair by a cell of its row."""
-    return lambda pair: pair.row[name].strip()
+    return lambda pair: pair.row.get(name, "").strip()
 
 
 def of_kind(answers: Iterable[Answered], kind: str) -> list[Answered]:
@@ -131,8 +131,8 @@ def twins(table: Table, differ: Sequence[str]) -> Mapping[str, Sequence[float]]:
     for row in table.rows:
         tpot = measured(row, "tpot_ms")
         if tpot is not None:
-            runs = found.setdefault(tuple(row[name].strip() for name in same), {})
-            runs.setdefault(" ".join(row[name].strip() for name in differ), []).append(tpot)
+            runs = found.setdefault(cells(row, same), {})
+            runs.setdefault(" ".join(cells(row, differ)), []).append(tpot)
     apart: dict[str, list[float]] = {}
     for runs in found.values():
         for one, other in combinations(sorted(runs), 2):

@@ -86,9 +86,9 @@ def measured_model(name: str, precision: str, models: Path, kv_precision: str = 
 
 def _reference(name: str, models: Path) -> str:
     """A config file of that name, or a built-in model: ``LLaMA v3.1 70B`` is llama-3.1-70b."""
-    file = models / f"{name}.json"
-    if name and file.is_file():
-        return str(file)
+    for file in models.glob("*.json"):
+        if file.name == f"{name}.json":
+            return str(file)
     spoken = re.sub(r"\bv(?=\d)", "", words(name))
     built_in = aliases().models.get(spoken, spoken.replace(" ", "-"))
     if built_in not in list_models():

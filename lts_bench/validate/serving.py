@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -46,7 +47,7 @@ class ServingRuns:
         Raises:
             SkipError: if it cannot be predicted.
         """
-        deployment = self._deployment(*_cells(row, SWEEP))
+        deployment = self._deployment(*cells(row, SWEEP))
         strategy = deployment.strategy.degrees
         clients = max(number(row, "concurrency_total") / (strategy.replicas * strategy.dp * strategy.pp), 1.0)
         if deployment.capacity == 0:
@@ -55,15 +56,17 @@ class ServingRuns:
         at = self._round(deployment, batch)
         loop = ClosedLoop(deployment.engine, deployment.workload, max(clients, batch), batch, at)
         values = {"ttft_ms": loop.ttft_seconds * 1e3, "tpot_ms": loop.tpot_seconds * 1e3}
-        return Prediction(values, _cells(row, SWEEP))
+        return Prediction(values, cells(row, SWEEP))
 
-    def _deploy(self, *cells: str) -> Deployment:
-        row = dict(zip(SWEEP, cells, strict=True))
+    def _deploy(self, *shared: str) -> Deployment:
+        row = dict(zip(SWEEP, shared, strict=True))
         model = measured_model(row["config_name"], row["precision"], self.models)
-        cluster = measured_cluster(row["system"], count(row, "gpus"))
+        devices = count(row, "gpus")
+        cluster = measured_cluster(row["system"], devices)
         engine = msgspec.structs.replace(measured_engine(row["engine"]), **self.constants)
         workload = Workload(count(row, "isl_tokens"), count(row, "osl_tokens"))
         degrees = {"pp": count(row, "pp", 1), "tp": count(row, "tp"), "dp": count(row, "attention_dp", 1)}
+        degrees["replicas"] = max(devices // math.prod(degrees.values()), 1)
         if model.is_moe:
             degrees |= {"ep": count(row, "moe_ep", 1), "etp": count(row, "moe_tp", 1)}
         return Deployment(model, cluster, engine, workload, megatron(model, cluster, degrees))
@@ -102,8 +105,8 @@ def layout_choice(table: Table, predictions: Sequence[Prediction]) -> dict[str, 
     for row, each in zip(table.rows, predictions, strict=True):
         truth = measured(row, "tpot_ms")
         if truth is not None and each.values:
-            layouts = groups.setdefault(_cells(row, CHOICE), {})
-            layouts.setdefault(_cells(row, LAYOUT), []).append((each.values["tpot_ms"], truth))
+            layouts = groups.setdefault(cells(row, CHOICE), {})
+            layouts.setdefault(cells(row, LAYOUT), []).append((each.values["tpot_ms"], truth))
     choices = [[tuple(np.median(runs, axis=0)) for runs in layouts.values()] for layouts in groups.values()]
     regrets = [_regret(choice) for choice in choices if _spreads(choice)]
     return {
@@ -123,5 +126,6 @@ def _regret(choice: Sequence[tuple[float, ...]]) -> float:
     return float(min(choice, key=lambda pair: pair[0])[1] / min(truth for _, truth in choice) - 1)
 
 
-def _cells(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
+def cells(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
+    """A row's cells in some columns, empty where it has none."""
     return tuple(row.get(name, "").strip() for name in columns)

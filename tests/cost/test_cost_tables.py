@@ -37,11 +37,11 @@ def position(tables: Tables, decision: int, chosen: Strategy) -> int:
 def block_seconds(tables: Tables, chosen: Strategy) -> np.ndarray:
     """(blocks, phases) sums of table rows."""
     index = tables.degrees.index(chosen.degrees)
-    time = np.zeros((len(tables.blocks), tables.times.shape[1]))
+    time = np.zeros((len(tables.blocks), len(tables.setting.phases)))
     for edge in tables.edges:
         targets = edge.targets[tables.pricing.two_axes[index]]
         row = edge.base[index] + position(tables, edge.source, chosen) * targets
-        time[edge.block] += tables.times[row + position(tables, edge.target, chosen)]
+        time[edge.block] += tables.seconds(edge, row + position(tables, edge.target, chosen))
     return time
 
 
@@ -50,7 +50,7 @@ def block_bytes(tables: Tables, chosen: Strategy) -> np.ndarray:
     index = tables.degrees.index(chosen.degrees)
     memory = np.zeros((len(tables.blocks), 4))
     for operator in tables.operators:
-        memory[operator.block] += tables.memory[operator.base[index] + position(tables, operator.decision, chosen)]
+        memory[operator.block] += tables.memory[operator.base[index] + position(tables, operator.source, chosen)]
     return memory
 
 
@@ -82,7 +82,8 @@ def test_a_lone_prompt_is_cheaper_for_the_experts_only() -> None:
         tables = cost_model(setting(model), d).tables
         for block in tables.blocks:
             for edge in block.edges:
-                first = tables.times[tables.edge_of(block, edge).base[0]]
+                place = tables.edge_of(block, edge)
+                first = tables.seconds(place, place.base[0])
                 if edge.role == "plain" or d.dp == 1:
                     assert first[LONE_PREFILL] == first[PREFILL], edge
                 elif edge.role == "experts":
@@ -174,12 +175,10 @@ def test_attention_of_deepseek_on_data_parallel_ranks() -> None:
     def bytes_of(chosen: Strategy) -> float:
         total, row = 0.0, tables.degrees.index(chosen.degrees)
         for operator in tables.operators:
-            name = tables.rules.operators[operator.decision - 1].name
+            name = tables.rules.operators[operator.source - 1].name
             if operator.block in attention and name.startswith("attention."):
                 count = tables.stages.totals[0][operator.block]
-                total += (
-                    count * tables.memory[operator.base[row] + position(tables, operator.decision, chosen), WEIGHTS]
-                )
+                total += count * tables.memory[operator.base[row] + position(tables, operator.source, chosen), WEIGHTS]
         return total
 
     assert bytes_of(strategy(model, ranks)) == pytest.approx(11.41e9, rel=2e-3)

@@ -31,7 +31,7 @@ class Slow:
         counts = np.array(block_counts(place.model, tables.blocks, self.chosen.stages))
         overhead = (self.engine.step_overhead_us + self.engine.sequence_overhead_us * self.phases.sequences) * 1e-6
         stages = counts @ block_seconds(tables, self.chosen) + overhead
-        send_row = tables.send_base[tables.degrees.index(self.d)] + position(tables, tables.send_decision, self.chosen)
+        send_row = tables.sends.base[tables.degrees.index(self.d)] + position(tables, tables.sends.source, self.chosen)
         through = stages.sum(axis=0) + tables.times[send_row]
         self.service, self.prefill = stages.max(axis=0)[:FIRST_RUNG], through[:FIRST_RUNG]
         decode = np.maximum(self.d.pp * stages.max(axis=0), through)[FIRST_RUNG:]
@@ -48,7 +48,7 @@ class Slow:
             held[both, names.index("embed")] = 0
         self.stages = held @ block_bytes(tables, self.chosen)
         index = tables.degrees.index(self.d)
-        rows = [tables.memory[o.base[index] + position(tables, o.decision, self.chosen)] for o in tables.operators]
+        rows = [tables.memory[o.base[index] + position(tables, o.source, self.chosen)] for o in tables.operators]
         self.buffers = max(row[3] for row in rows) + 2 * (model.vectors + model.extra_parameters)
 
     def bytes_at(self, b: float) -> float:
@@ -148,20 +148,3 @@ def test_violations_are_those_of_the_least_sum() -> None:
         found = row[evaluator.OVER_MEMORY : evaluator.OVER_TPOT + 1]
         assert found.sum() == pytest.approx(best, rel=1e-9)
         assert (found >= 0).all() and found.any()
-
-
-def test_rounds_by_hand() -> None:
-    # Phases: a prefill of all ranks, of one rank, two rungs. Two stages in flight: td = max(2 · heaviest, all).
-    total, heaviest = np.array([0.9, 0.5, 0.08, 0.12]), np.array([0.6, 0.3, 0.05, 0.05])
-    rounds = np.full((4, 3), np.nan)
-    evaluator.fill_rounds(total, heaviest, np.array([0.1, 0.2]), np.array([0.0, 0.25]), 2.0, 2, rounds)
-    assert rounds[:, 0] == pytest.approx([0.1, 0.1, 0.3, 0.5])
-    assert rounds[:, 1] == pytest.approx([0.12, 0.2, 0.3 + 0.3 / 4, 0.5 + 0.4 / 4])
-    assert np.isnan(rounds[:, 2]).all()
-
-
-def test_rungs_up_to_the_one_above_the_capacity() -> None:
-    batches = np.array([1.0, 2, 4, 8])
-    needed = [evaluator.rungs_needed(batches, capacity) for capacity in (0.0, 1.0, 2.0, 3.0, 4.0, 7.0, 8.0, np.inf)]
-    assert needed == [2, 2, 3, 3, 4, 4, 4, 4]
-    assert evaluator.rungs_needed(batches[:1], 0.0) == 1

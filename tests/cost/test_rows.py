@@ -27,22 +27,24 @@ def test_distinct_by_hand() -> None:
 
 def test_rows_stand_where_the_store_says() -> None:
     store = RowStore()
-    tables = [np.arange(24.0).reshape(2, 3, 4), np.full((1, 4), -1.0), np.arange(8.0).reshape(1, 2, 1, 4)]
+    tables = [np.arange(30.0).reshape(2, 3, 5), np.full((1, 5), -1.0), np.arange(10.0).reshape(1, 2, 1, 5)]
     firsts = [store.add(table) for table in tables]
     assert firsts == [0, 6, 7]
-    joined = store.join()
-    assert joined.shape == (9, 4)
-    assert joined[1 * 3 + 2] == pytest.approx(tables[0][1, 2])
+    joined = store.join(4)
+    assert joined.shape == (2, 9, 4) and joined.ctypes.data % 64 == 0
+    assert joined[0, 1 * 3 + 2] == pytest.approx(tables[0][1, 2, :4])
+    assert joined[1, 1 * 3 + 2] == pytest.approx([tables[0][1, 2, 4], 0, 0, 0])
     for first, table in zip(firsts, tables, strict=True):
-        assert (joined[first : first + table.size // 4] == table.reshape(-1, 4)).all()
+        assert (joined[0, first : first + table.size // 5] == table.reshape(-1, 5)[:, :4]).all()
 
 
 def test_a_joined_store_is_empty() -> None:
     store = RowStore()
     store.add(np.ones((3, 2)))
-    store.join()
+    store.join(2)
     assert store.add(np.zeros((1, 2))) == 0
-    assert store.join().tolist() == [[0.0, 0.0]]
+    assert store.join(2).tolist() == [[[0.0, 0.0]]]
+    assert store.join(2).shape == (1, 0, 2)
 
 
 @pytest.mark.parametrize(("key", "expected"), [("ffn.up", (4, 16)), ("embed", (4, 16)), ("experts.up", (4, 4))])

@@ -7,25 +7,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lts_bench.cost.best_batch import best_points
 from lts_bench.cost.lockstep import lockstep_waits, prefill_shares
 from lts_bench.cost.steady import (
+    NO_LIMIT,
     Replica,
     Round,
     Rules,
-    batch_capacity,
-    best_batch,
     excess,
     memory_bytes,
     rate,
     round_seconds,
+    sequences_held,
     ttft_terms,
 )
 
 G90 = -log(0.1)
 
 
-def rules(ttft: float = 0.0, tpot: float = 0.0, *, quantile: float = 0.9, coordinated: bool = False) -> Rules:
-    return Rules(1e30, ttft, tpot, quantile, -log(1 - quantile), coordinated)
+def rules(ttft: float = NO_LIMIT, tpot: float = NO_LIMIT, *, quantile: float = 0.9, coordinated: bool = False) -> Rules:
+    return Rules(NO_LIMIT, ttft, tpot, quantile, -log(1 - quantile), coordinated)
 
 
 def replica(capacity: float = inf, *, pp: float = 1.0, dp: float = 1.0) -> Replica:
@@ -34,6 +35,12 @@ def replica(capacity: float = inf, *, pp: float = 1.0, dp: float = 1.0) -> Repli
 
 def a_round(waits: float, *, decode: float = 0.04, service: float = 0.1, prefill: float = 0.2) -> Round:
     return Round(decode, waits, service, prefill)
+
+
+def best_batch(one: Replica, limits: Rules, ladder: np.ndarray, rounds: np.ndarray) -> tuple[float, float, Round]:
+    """(rate, b, round) of one replica's best point."""
+    best, batch, at = best_points(Replica(*np.array(one)[:, None]), limits, ladder, Round(*rounds[:, None]))
+    return float(best[0]), float(batch[0]), Round(*(float(each[0]) for each in at))
 
 
 def rounds_of(decode: np.ndarray, waits: np.ndarray, service: np.ndarray, prefill: np.ndarray) -> np.ndarray:
@@ -61,7 +68,7 @@ def test_throttle_against_a_scan(td: float, base: float, c: float, queue: float,
     s = np.concatenate(([td], td + np.geomspace(1e-7, 100, 20_000)))
     meets = base + c * s + queue / s <= limit
     found = round_seconds(td, base, c, queue, limit)
-    if found < 0:
+    if found == NO_LIMIT:
         assert not meets.any() or (limit - base - c * s - queue / s)[meets].max() < 1e-3 * limit
     else:
         assert base + c * found + queue / found <= limit * (1 + 1e-9) or found == td
@@ -73,7 +80,7 @@ def test_throttle_against_a_scan(td: float, base: float, c: float, queue: float,
 
 
 def test_no_limit_no_throttle() -> None:
-    assert round_seconds(0.03, 99.0, 1.0, 5.0, 0.0) == 0.03
+    assert round_seconds(0.03, 99.0, 1.0, 5.0, NO_LIMIT) == 0.03
 
 
 def test_roots_of_the_page() -> None:
@@ -86,17 +93,16 @@ def test_roots_of_the_page() -> None:
 
 
 def test_memory_by_hand() -> None:
-    # Two stages: weights 10 and 20, KV of a sequence 2 and 1 in the mean, a whole one 4 and 3.
-    stages = np.array([[10.0, 2.0, 4.0], [20.0, 1.0, 3.0]])
-    assert batch_capacity(stages, 2.0, 30.0) == 5  # (30 − 10)/(2·2) and (30 − 20)/(2·1)
-    assert batch_capacity(stages, 2.0, 22.5) == 0  # no whole sequence beside the second stage's weights
-    assert batch_capacity(stages, 2.0, 13.9) == 0
-    assert memory_bytes(stages, 1.0) == 23 and memory_bytes(stages, 16.0) == 42
-    assert batch_capacity(np.array([[1.0, 0.0, 0.0]]), 1.0, 2.0) == inf
+    # Weights 10, KV of a sequence 2 in the mean and 4 when whole, two microbatches.
+    assert sequences_held(10.0, 2.0, 4.0, 2.0, 30.0) == 5  # (30 − 10)/(2·2)
+    assert sequences_held(10.0, 2.0, 4.0, 2.0, 13.9) == 0  # no whole sequence
+    assert sequences_held(10.0, 2.0, 1.0, 2.0, 13.9) == 0  # not one sequence a microbatch
+    assert sequences_held(1.0, 0.0, 0.0, 1.0, 2.0) == NO_LIMIT
+    assert memory_bytes(10.0, 2.0, 4.0, 1.0) == 14 and memory_bytes(10.0, 2.0, 4.0, 16.0) == 42
 
 
 def test_excess_is_relative() -> None:
-    assert excess(3.0, 2.0) == 0.5 and excess(2.0, 2.0) == 0 and excess(9.0, 0.0) == 0
+    assert excess(3.0, 2.0) == 0.5 and excess(2.0, 2.0) == 0 and excess(9.0, NO_LIMIT) == 0
 
 
 def test_rate_by_hand() -> None:
@@ -132,7 +138,7 @@ def test_best_batch_against_every_integer(
     prefill = np.full_like(LADDER, s_p)
     rounds = rounds_of(decode, LADDER / osl, prefill, prefill)
     one = replica(float(capacity))
-    found = best_batch(one, limits, LADDER, rounds, len(LADDER))
+    found = best_batch(one, limits, LADDER, rounds)
     expected = scan(one, limits, rounds, 1, 128)
     assert found[0] <= expected * (1 + 1e-12)
     assert found[0] >= expected * (1 - 1e-9)
@@ -150,7 +156,7 @@ def test_best_batch_in_lockstep_against_every_integer_around_the_best_rung(
     waits = lockstep_waits(LADDER / osl, dp)
     prefill = lone * (1 + (dearer - 1) * prefill_shares(LADDER / osl, waits, dp))
     rounds, one = rounds_of(decode, waits, prefill, prefill), replica(float(capacity), dp=float(dp))
-    found, batch, at = best_batch(one, limits, LADDER, rounds, len(LADDER))
+    found, batch, at = best_batch(one, limits, LADDER, rounds)
     rates = [rate(one, limits, b, Round(*column)) for b, column in zip(LADDER, rounds.T.tolist(), strict=True)]
     rung = int(np.argmax(rates))
     first, last = LADDER[max(rung - 1, 0)], LADDER[min(rung + 1, len(LADDER) - 1)]
@@ -166,7 +172,7 @@ def test_the_best_rung_is_refined_on_both_sides() -> None:
     rounds = rounds_of(0.001953125 + 0.0005195816415060777 * LADDER, waits, prefill, prefill)
     one, limits = replica(17.0, dp=2.0), rules(1.0, 0.5)
     rung, above = (scan(one, limits, rounds, b, b) for b in (16, 17))
-    found, batch, _ = best_batch(one, limits, LADDER, rounds, len(LADDER))
+    found, batch, _ = best_batch(one, limits, LADDER, rounds)
     assert found > above > rung and batch == 15
 
 
@@ -174,8 +180,8 @@ def test_scores_do_not_jump_with_the_ladder() -> None:
     batches = 2.0 ** np.arange(9)
     prefill = np.full(9, 0.05)
     rounds = rounds_of(0.01 + 1e-4 * batches, batches / 1000, prefill, prefill)
-    limits = [rules(0.0, tpot) for tpot in np.linspace(0.012, 0.04, 400)]
-    scores = [best_batch(replica(), each, batches, rounds, 9)[0] for each in limits]
+    limits = [rules(tpot=tpot) for tpot in np.linspace(0.012, 0.04, 400)]
+    scores = [best_batch(replica(), each, batches, rounds)[0] for each in limits]
     steps = np.diff(scores) / scores[1:]
     assert (steps >= 0).all() and steps.max() < 0.06  # one more sequence of about 20 at the most
 
@@ -184,19 +190,10 @@ def test_throttled_throughput_can_fall_with_the_batch() -> None:
     # A long prompt under a tight TTFT: more sequences need slower rounds, so the largest feasible b is not the best.
     batches = np.arange(1.0, 65)
     rounds = rounds_of(np.full(64, 0.005), batches / 64, np.full(64, 0.15), np.full(64, 0.15))
-    one, limits = replica(), rules(0.5, 0.0)
+    one, limits = replica(), rules(0.5)
     rates = [rate(one, limits, b, Round(*column)) for b, column in zip(batches, rounds.T.tolist(), strict=True)]
     feasible = [value for value in rates if value > 0]
     assert feasible[-1] < max(feasible)
-    found, batch, at = best_batch(one, limits, batches, rounds, 64)
+    found, batch, at = best_batch(one, limits, batches, rounds)
     assert found == max(feasible) == rates[int(batch) - 1]
     assert at == Round(*rounds[:, int(batch) - 1])
-
-
-def test_only_filled_rungs_are_looked_at() -> None:
-    batches = np.array([1.0, 2, 4, 8])
-    rounds = np.full((4, 4), np.nan)
-    rounds[:, :2] = [[0.01, 0.011], [0.001, 0.002], [0.1, 0.1], [0.1, 0.1]]
-    found, batch, at = best_batch(replica(2.0), rules(), batches, rounds, 2)
-    assert (batch, at) == (2.0, Round(0.011, 0.002, 0.1, 0.1))
-    assert found == pytest.approx(2 / (0.011 + 0.0002))

@@ -1,0 +1,280 @@
+"""The compiled gathering: strategies in the order of the tables sum their rows, batch after batch, edge after edge.
+
+A batch goes through one edge after the other, so that the edge's rows and the batch's sums stay in the cache. Arrays
+are bound to local names before a loop: each look-up in a named tuple would count references.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lts_bench.cost.compiled import compiled
+from lts_bench.cost.lines import add_bytes, add_line
+from lts_bench.cost.nodes import BUFFER
+from lts_bench.cost.phases import LONE_PREFILL, PREFILL
+from lts_bench.cost.program import FloatArray, Index, IndexArray, IntArray, Program, Rows
+from lts_bench.cost.rows import LINE, MEMORY
+from lts_bench.cost.steady import sequences_held
+
+BATCH = 384
+"""Strategies that are summed together."""
+
+
+class Strategies(NamedTuple):
+    """Vectors in the order of the tables.
+
+    Attributes:
+        codes: (n, decisions) choices, later positions on the mesh.
+        degrees: (n,) degrees.
+        vector: (n,) which vector it is.
+        inside: (n,) whether every entry is in range; degrees and codes are 0 where not.
+    """
+
+    codes: IndexArray
+    degrees: IndexArray
+    vector: IndexArray
+    inside: NDArray[np.bool_]
+
+
+class Sums(NamedTuple):
+    """Sums of a batch.
+
+    Attributes:
+        live: (n,) the strategies that are summed, ascending, first.
+        block_bytes: (n, MEMORY) of one block, scratch; ``stage_bytes`` (n · stages, MEMORY) of every distinct stage.
+        buffers: (n,) bytes beside the stages'.
+        capacity: (n,) largest b that the memory holds.
+        block: (n, LINE) seconds of one block, scratch; ``stage`` (n · stages, LINE) of every distinct stage and
+            ``total`` (n, LINE) of all stages in one line of phases.
+        decode: (n, phases) td.
+        prefill: (n, 4) s̄ and T of a lone prompt, each with what a prompt on every rank adds.
+        filled: (n,) phases that ``decode`` holds.
+    """
+
+    live: IndexArray
+    block_bytes: FloatArray
+    stage_bytes: FloatArray
+    buffers: FloatArray
+    capacity: FloatArray
+    block: FloatArray
+    stage: FloatArray
+    total: FloatArray
+    decode: FloatArray
+    prefill: FloatArray
+    filled: IndexArray
+
+
+@compiled
+def allocate(program: Program, n: int) -> Sums:
+    """Room for the sums of n strategies."""
+    stages, phases = program.stage_count.max(), len(program.batches)
+    return Sums(
+        np.empty(n, np.uint32),
+        np.empty((n, MEMORY)),
+        np.empty((n * stages, MEMORY)),
+        np.empty(n),
+        np.empty(n),
+        np.empty((n, LINE)),
+        np.empty((n * stages, LINE)),
+        np.empty((n, LINE)),
+        np.empty((n, phases)),
+        np.empty((n, 4)),
+        np.empty(n, np.uint32),
+    )
+
+
+@compiled
+def known_degrees(choice: Index, many: Index) -> Index:
+    """The degrees of a vector; the first ones where there are none such."""
+    return np.uint64(choice) if np.uint64(choice) < np.uint64(many) else np.uint64(0)
+
+
+@compiled
+def sort(program: Program, vectors: IntArray) -> Strategies:
+    """The vectors in the order of the tables, so that those that read the same rows follow each other."""
+    sizes, order = program.sizes, program.order
+    n, columns, many = np.uint64(len(vectors)), np.uint64(len(sizes)), len(order)
+    codes, vector = np.empty((len(vectors), len(sizes)), np.uint8), np.empty(len(vectors), np.uint32)
+    degrees, inside = np.empty(len(vectors), np.uint32), np.empty(len(vectors), np.bool_)
+    places = np.zeros(many + 1 if len(vectors) > 1 else 1, np.uint32)
+    if len(vectors) > 1:
+        for at in range(n):
+            places[order[known_degrees(vectors[at, 0], many)] + np.uint64(1)] += np.uint32(1)
+        for after in range(1, many):
+            places[after] += places[after - 1]
+    for at in range(n):
+        mine = known_degrees(vectors[at, 0], many)
+        rank = np.uint64(order[mine] if len(vectors) > 1 else 0)
+        place, legal = np.uint64(places[rank]), np.uint64(vectors[at, 0]) < np.uint64(many)
+        places[rank] += np.uint32(1)
+        for column in range(np.uint64(1), columns):
+            legal &= np.uint64(vectors[at, column]) < np.uint64(sizes[column])
+        for column in range(columns):
+            codes[place, column] = np.uint8(vectors[at, column]) if legal else np.uint8(0)
+        vector[place], degrees[place], inside[place] = at, mine, legal
+    return Strategies(codes, degrees, vector, inside)
+
+
+@compiled
+def leave_x(program: Program, given: Strategies, first: int, many: int) -> None:
+    """Turn the choices of ``many`` strategies from ``first`` on into positions on a mesh of one axis."""
+    codes, letters = given.codes, program.letters
+    for at in range(np.uint64(first), np.uint64(first + many)):
+        for column in range(np.uint64(1), np.uint64(codes.shape[1])):
+            codes[at, column] = letters[column, codes[at, column]]
+
+
+@compiled
+def add_rows(
+    rows: Rows, block: int, table: FloatArray, program: Program, given: Strategies, first: int, live: IndexArray,
+    many: int, sums: FloatArray,
+) -> None:  # fmt: skip
+    """Add the rows of a block's edges to the sums of the first ``many`` live strategies, all of as many axes."""
+    begin, source_of, target_of, strides, base = rows.first, rows.source, rows.target, rows.strides, rows.base
+    codes, degrees = given.codes, given.degrees
+    axes = np.uint64(program.two_axes[degrees[np.uint64(first)]])
+    for k in range(np.uint64(begin[block]), np.uint64(begin[block + 1])):
+        source, target, stride = source_of[k], target_of[k], strides[axes, k]
+        for m in range(np.uint64(many)):
+            n = np.uint64(live[m])
+            at = np.uint64(first) + n
+            row = base[degrees[at], k] + codes[at, source] * stride + codes[at, target]
+            add_line(sums, n, 1.0, table, row)
+
+
+@compiled
+def add_operators(program: Program, block: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
+    """Add the memory of a block's operators."""
+    rows, table = program.operators, program.memory
+    begin, source_of, base, own, buffers = rows.first, rows.source, rows.base, sums.block_bytes, sums.buffers
+    codes, degrees = given.codes, given.degrees
+    for k in range(np.uint64(begin[block]), np.uint64(begin[block + 1])):
+        source = source_of[k]
+        for n in range(np.uint64(many)):
+            at = np.uint64(first) + n
+            row = base[degrees[at], k] + codes[at, source]
+            add_bytes(own, n, 1.0, table, row)
+            buffers[n] = max(buffers[n], table[row, BUFFER])
+
+
+@compiled
+def add_block_bytes(program: Program, block: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
+    """Count a block in every stage that holds it."""
+    stored, begin, count = program.stored, program.stage_base, program.stage_count
+    apart, tied, own, held = program.stage_rows, program.stage_memory, sums.block_bytes, sums.stage_bytes
+    codes, degrees = given.codes, given.degrees
+    embed, head = np.uint64(codes.shape[1] - 2), np.uint64(codes.shape[1] - 1)
+    stages = np.uint64(len(held) // len(own))
+    for n in range(np.uint64(many)):
+        at = np.uint64(first) + n
+        alike = stored[codes[at, embed]] == stored[codes[at, head]]
+        row = np.uint64(begin[degrees[at]])
+        for stage in range(np.uint64(count[degrees[at]])):
+            counted = tied[row + stage, block] if alike else apart[row + stage, block]
+            add_bytes(held, n * stages + stage, counted, own, n)
+
+
+@compiled
+def sum_memory(program: Program, given: Strategies, first: int, many: int, sums: Sums) -> None:
+    """Fill the bytes of every stage and the capacity of ``many`` strategies from ``first`` on."""
+    held, buffers, own = sums.stage_bytes, sums.buffers, sums.block_bytes
+    stages = len(held) // len(own)
+    held[: many * stages] = 0.0
+    buffers[:many] = 0.0
+    for block in range(program.totals.shape[1]):
+        own[:many] = 0.0
+        add_operators(program, block, given, first, many, sums)
+        add_block_bytes(program, block, given, first, many, sums)
+    degrees, pp, count, capacity = given.degrees, program.pp, program.stage_count, sums.capacity
+    for n in range(np.uint64(many)):
+        its = degrees[np.uint64(first) + n]
+        buffers[n] += program.fixed_bytes
+        capacity[n] = np.inf
+        for at in range(n * np.uint64(stages), n * np.uint64(stages) + np.uint64(count[its])):
+            room = program.rules.memory_limit - buffers[n]
+            capacity[n] = min(capacity[n], sequences_held(held[at, 0], held[at, 1], held[at, 2], pp[its], room))
+
+
+@compiled
+def begin_line(program: Program, line: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
+    """Start the sums of stages with their host time, the total with the sends between stages."""
+    table, base, codes, source = program.lines[line], program.sends.base, given.codes, program.sends.source[0]
+    degrees, pp, count, overhead = given.degrees, program.pp, program.stage_count, program.overhead
+    live, total, stage_sums = sums.live, sums.total, sums.stage
+    stages = np.uint64(len(stage_sums) // len(total))
+    for m in range(np.uint64(many)):
+        n = np.uint64(live[m])
+        at = np.uint64(first) + n
+        its = degrees[at]
+        for phase in range(LINE):
+            total[n, phase] = 0.0
+        add_line(total, n, 1.0, table, base[its, 0] + codes[at, source])
+        add_line(total, n, pp[its], overhead, line)
+        if pp[its] > 1:
+            for row in range(n * stages, n * stages + np.uint64(count[its])):
+                for phase in range(LINE):
+                    stage_sums[row, phase] = overhead[line, phase]
+
+
+@compiled
+def add_block(program: Program, block: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
+    """Count a block in the total and, of a pipeline, in every stage that holds it."""
+    degrees, pp, begin, count, counts = (
+        given.degrees, program.pp, program.stage_base, program.stage_count, program.stage_rows,
+    )  # fmt: skip
+    total_row, totals, live, own = program.total_row, program.totals, sums.live, sums.block
+    total, stage_sums = sums.total, sums.stage
+    stages = np.uint64(len(stage_sums) // len(total))
+    for m in range(np.uint64(many)):
+        n = np.uint64(live[m])
+        its = degrees[np.uint64(first) + n]
+        add_line(total, n, totals[total_row[its], block], own, n)
+        if pp[its] > 1:
+            row = np.uint64(begin[its])
+            for stage in range(np.uint64(count[its])):
+                add_line(stage_sums, n * stages + stage, counts[row + stage, block], own, n)
+
+
+@compiled
+def end_line(program: Program, line: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
+    """Fill td = max(pp · heaviest stage, all stages) of a line; of the first line also the prefills."""
+    degrees, pps, count, live = given.degrees, program.pp, program.stage_count, sums.live
+    total, stage, decode, prefill, filled = sums.total, sums.stage, sums.decode, sums.prefill, sums.filled
+    stages, begin = np.uint64(len(stage) // len(total)), np.uint64(line * LINE)
+    for m in range(np.uint64(many)):
+        n = np.uint64(live[m])
+        its = degrees[np.uint64(first) + n]
+        pp, row = pps[its], n * stages
+        filled[n] = begin + np.uint64(LINE)
+        lone, every = total[n, LONE_PREFILL], total[n, PREFILL]
+        for phase in range(np.uint64(LINE)):
+            decode[n, begin + phase] = total[n, phase]
+        if pp > 1:
+            for other in range(row + np.uint64(1), row + np.uint64(count[its])):
+                for phase in range(LINE):
+                    stage[row, phase] = max(stage[row, phase], stage[other, phase])
+            for phase in range(np.uint64(LINE)):
+                decode[n, begin + phase] = max(pp * stage[row, phase], total[n, phase])
+            lone, every = stage[row, LONE_PREFILL], stage[row, PREFILL]
+        if line == 0:
+            prefill[n, 0], prefill[n, 1] = lone, every - lone
+            prefill[n, 2], prefill[n, 3] = total[n, LONE_PREFILL], total[n, PREFILL] - total[n, LONE_PREFILL]
+
+
+@compiled
+def sum_line(program: Program, line: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
+    """Fill one line of phases of the first ``many`` live strategies."""
+    table, live, own = program.lines[line], sums.live, sums.block
+    begin_line(program, line, given, first, many, sums)
+    for block in range(program.totals.shape[1]):
+        for m in range(np.uint64(many)):
+            for phase in range(LINE):
+                own[np.uint64(live[m]), phase] = 0.0
+        add_rows(program.edges, block, table, program, given, first, live, many, own)
+        if line == 0:
+            add_rows(program.prompts, block, program.prefill, program, given, first, live, many, own)
+        add_block(program, block, given, first, many, sums)
+    end_line(program, line, given, first, many, sums)

@@ -1,0 +1,224 @@
+"""The compiled evaluation: sums line by line, as far as the batch size may rise, then the best batch size."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lts_bench.answer import ILLEGAL_VIOLATION
+from lts_bench.cost.compiled import compiled, inlined
+from lts_bench.cost.gathering import BATCH, Strategies, Sums, allocate, leave_x, sort, sum_line, sum_memory
+from lts_bench.cost.phases import FIRST_RUNG
+from lts_bench.cost.program import FloatArray, Index, IntArray, Program
+from lts_bench.cost.rows import ILLEGAL_SECONDS, LINE
+from lts_bench.cost.steady import (
+    Number,
+    Replica,
+    Round,
+    Rules,
+    excess,
+    memory_bytes,
+    rate,
+    round_between,
+    round_seconds,
+    ttft_terms,
+)
+
+SORTED = 1 << 18
+"""Vectors that are put in the order of the tables together."""
+Answers = NDArray[np.void]
+
+
+@inlined
+def round_of(
+    decode: FloatArray, prefill: FloatArray, waits: FloatArray, shares: FloatArray, row: Index, n: Index, phase: Index
+) -> Round:
+    """The round at a rung. A prefill costs what one rank's does, and a share of what all ranks' add."""
+    share = shares[row, phase]
+    service, whole = prefill[n, 0] + share * prefill[n, 1], prefill[n, 2] + share * prefill[n, 3]
+    return Round(decode[n, phase], waits[row, phase], service, whole)
+
+
+@compiled
+def keep_live(program: Program, line: int, given: Strategies, first: int, many: Index, sums: Sums) -> Index:
+    """Keep the live strategies that may use a larger batch than the line's last; how many they are.
+
+    One that exceeds the TPOT limit with its prefills is done if it is feasible at all: else the search for its least
+    violation goes on until it exceeds the limit decoding alone.
+    """
+    degrees, live, capacity = given.degrees, sums.live, sums.capacity
+    decode, prefill, waits, shares = sums.decode, sums.prefill, program.waits, program.shares
+    batches, rows, pp, dp, rules = program.batches, program.wait_row, program.pp, program.dp, program.rules
+    last, still = np.uint64(line * LINE + LINE - 1), np.uint64(0)
+    for m in range(np.uint64(many)):
+        n = np.uint64(live[m])
+        its = degrees[np.uint64(first) + n]
+        if batches[last] > capacity[n] or decode[n, last] > rules.tpot_limit:
+            continue
+        at = round_of(decode, prefill, waits, shares, rows[its], n, last)
+        if at.decode + at.waits * at.service > rules.tpot_limit:
+            at = round_of(decode, prefill, waits, shares, rows[its], n, np.uint64(FIRST_RUNG))
+            if rate(Replica(capacity[n], pp[its], dp[its]), rules, batches[FIRST_RUNG], at) > 0:
+                continue
+        live[still] = n
+        still += np.uint64(1)
+    return still
+
+
+@inlined
+def fullest(held: FloatArray, begin: Index, count: Index, sequences: float) -> float:
+    """Bytes of the fullest stage, buffers aside."""
+    most = 0.0
+    for row in range(begin, begin + count):
+        most = max(most, memory_bytes(held[row, 0], held[row, 1], held[row, 2], sequences))
+    return most
+
+
+@inlined
+def best_between(
+    replica: Replica,
+    rules: Rules,
+    low_batch: float,
+    span: float,
+    below: Round,
+    above: Round,
+    beside: float,
+    least: float,
+    rates: FloatArray,
+) -> tuple[float, float, Round]:
+    """(rate, b, round) of the best integer strictly between two rungs; none where ``beside`` has less than ``least``.
+
+    Ties go to the smallest, and a rate of 0 stands for none.
+    """
+    best, extra = 0.0, beside
+    if rate(replica, rules, low_batch + beside, round_between(below, above, beside / span)) >= least:
+        for more in range(1, int(span)):
+            rates[more] = rate(replica, rules, low_batch + more, round_between(below, above, more / span))
+        for more in range(1, int(span)):
+            if rates[more] > best:
+                best, extra = rates[more], float(more)
+    return best, low_batch + extra, round_between(below, above, extra / span)
+
+
+@inlined
+def best_point(
+    replica: Replica,
+    rules: Rules,
+    batches: FloatArray,
+    decode: FloatArray,
+    prefill: FloatArray,
+    waits: FloatArray,
+    shares: FloatArray,
+    row: Index,
+    n: Index,
+    filled: Index,
+    rates: FloatArray,
+) -> tuple[float, float, Round]:
+    """(rate, b, round) of the best rung, refined towards both neighbours; ties: the smallest b."""
+    one, first = np.uint64(1), np.uint64(FIRST_RUNG)
+    for phase in range(filled):
+        at = round_of(decode, prefill, waits, shares, row, n, phase)
+        rates[phase] = rate(replica, rules, batches[phase], at)
+    rung: Index = first
+    its = 0.0
+    for phase in range(first, filled):
+        if rates[phase] > its:
+            rung, its = phase, rates[phase]
+    size: Number = batches[rung]
+    best, at = its, round_of(decode, prefill, waits, shares, row, n, rung)
+    if its > 0:
+        for low in range(max(rung - one, first), min(rung + one, filled - one)):
+            span = batches[low + one] - batches[low]
+            if 1 < span < np.inf:
+                below = round_of(decode, prefill, waits, shares, row, n, low)
+                above = round_of(decode, prefill, waits, shares, row, n, low + one)
+                beside = 1.0 if low == rung else span - 1
+                found, b, between = best_between(replica, rules, batches[low], span, below, above, beside, its, rates)
+                if found > best or (found == best and b < size):
+                    best, size, at = found, b, between
+    return best, size, at
+
+
+@compiled
+def conclude(
+    program: Program, given: Strategies, first: int, many: int, sums: Sums, answers: Answers, points: FloatArray
+) -> None:
+    """Fill the answers of ``many`` strategies from ``first`` on."""
+    degrees, vectors, inside, rules = given.degrees, given.vector, given.inside, program.rules
+    batches, waits, shares, rows = program.batches, program.waits, program.shares, program.wait_row
+    pps, dps, replicas, count = program.pp, program.dp, program.replicas, program.stage_count
+    held, buffers, capacity = sums.stage_bytes, sums.buffers, sums.capacity
+    decode, prefill, phases = sums.decode, sums.prefill, sums.filled
+    stages, rates = np.uint64(len(held) // len(buffers)), np.empty(len(batches) + int(program.ladder[-1]))
+    for n in range(np.uint64(many)):
+        its, vector = degrees[np.uint64(first) + n], vectors[np.uint64(first) + n]
+        pp, dp, row, filled = pps[its], dps[its], np.uint64(rows[its]), np.uint64(phases[n])
+        legal = inside[np.uint64(first) + n] and prefill[n, 2] + prefill[n, 3] < ILLEGAL_SECONDS
+        goodput, ttft, tpot, memory, size, s = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        over_memory = over_ttft = over_tpot = 0.0 if legal else ILLEGAL_VIOLATION
+        if legal and capacity[n] > 0:
+            replica = Replica(capacity[n], pp, dp)
+            best, size, at = best_point(replica, rules, batches, decode, prefill, waits, shares, row, n, filled, rates)
+            if best > 0:
+                goodput = replicas[its] * dp * best / program.npus
+                base, c, queue = ttft_terms(replica, rules, at)
+                s = round_seconds(at.decode, base, c, queue, rules.ttft_limit)
+                ttft, tpot = base + c * s + queue / s, s + at.waits * at.service
+                memory = fullest(held, n * stages, np.uint64(count[its]), size * pp) + buffers[n]
+        if legal and goodput == 0:
+            least = np.inf
+            for phase in range(np.uint64(FIRST_RUNG), np.uint64(FIRST_RUNG + len(program.ladder))):
+                at = round_of(decode, prefill, waits, shares, row, n, phase)
+                base, c, queue = ttft_terms(Replica(capacity[n], pp, dp), rules, at)
+                its_ttft, its_tpot = base + c * at.decode + queue / at.decode, at.decode + at.waits * at.service
+                its_memory = fullest(held, n * stages, np.uint64(count[its]), batches[phase] * pp) + buffers[n]
+                memory_excess, tpot_excess = excess(its_memory, rules.memory_limit), excess(its_tpot, rules.tpot_limit)
+                ttft_excess = excess(its_ttft, rules.ttft_limit)
+                if memory_excess + ttft_excess + tpot_excess < least:
+                    least = memory_excess + ttft_excess + tpot_excess
+                    over_memory, over_ttft, over_tpot = memory_excess, ttft_excess, tpot_excess
+                    ttft, tpot, memory, size, s = its_ttft, its_tpot, its_memory, batches[phase], at.decode
+                if batches[phase] > capacity[n] or at.decode > rules.tpot_limit:
+                    break
+        answer = answers[vector]
+        answer.goodput_per_npu, answer.feasible, answer.legal = goodput, goodput > 0, legal
+        answer.ttft_s, answer.tpot_s, answer.memory_bytes = ttft, tpot, memory
+        answer.violation[0], answer.violation[1], answer.violation[2] = over_memory, over_ttft, over_tpot
+        if len(points):
+            points[vector, 0], points[vector, 1] = size, s
+
+
+@compiled
+def evaluate_batch(
+    program: Program, given: Strategies, first: int, many: int, sums: Sums, answers: Answers, points: FloatArray
+) -> None:
+    """Evaluate ``many`` strategies from ``first`` on, all on meshes of as many axes."""
+    live = sums.live
+    for n in range(many):
+        live[n] = n
+    if program.two_axes[given.degrees[first]] == 0:
+        leave_x(program, given, first, many)
+    sum_memory(program, given, first, many, sums)
+    alive = many
+    for line in range(len(program.lines)):
+        sum_line(program, line, given, first, alive, sums)
+        alive = keep_live(program, line, given, first, alive, sums)
+        if alive == 0:
+            break
+    conclude(program, given, first, many, sums, answers, points)
+
+
+@compiled
+def evaluate_all(program: Program, vectors: IntArray, answers: Answers, points: FloatArray) -> None:
+    """Fill the answers of (n, decisions) vectors and, unless ``points`` is empty, (n, 2) their b and s."""
+    sums = allocate(program, min(len(vectors), BATCH))
+    for begin in range(0, len(vectors), SORTED):
+        given = sort(program, vectors[begin : begin + SORTED])
+        degrees, two_axes, n = given.degrees, program.two_axes, len(given.degrees)
+        first = 0
+        while first < n:
+            end = first + 1
+            while end < min(first + BATCH, n) and two_axes[degrees[end]] == two_axes[degrees[first]]:
+                end += 1
+            evaluate_batch(program, given, first, end - first, sums, answers[begin:], points[begin:])
+            first = end
