@@ -162,7 +162,9 @@ class Pipeline:
                 for one in unit.running[r]:
                     tokens = one.prompt + one.made - 1
                     block = self.policy.block_tokens
-                    more.append(0 if self.policy.reserve else -(-(tokens + self.gain(unit)) // block) - -(-tokens // block))
+                    more.append(
+                        0 if self.policy.reserve else -(-(tokens + self.gain(unit)) // block) - -(-tokens // block)
+                    )
                 if sum(more) <= rank.cache.room():
                     break
                 self.make_way(unit, r)
@@ -187,7 +189,12 @@ class Pipeline:
             if tokens < left:
                 compute(one, left - tokens)
         most = min(-(-(rank.serving + len(rank.queue)) // self.served.pp), policy.max_sequences)
-        while rank.queue and rank.queue[0].arrival <= admits and tokens < left and len(unit.running[r]) + len(unit.filling[r]) < most:
+        while (
+            rank.queue
+            and rank.queue[0].arrival <= admits
+            and tokens < left
+            and len(unit.running[r]) + len(unit.filling[r]) < most
+        ):
             one = rank.queue[0]
             if not rank.cache.admit(one, policy.overshoot_tokens):
                 break

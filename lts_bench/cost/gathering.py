@@ -51,6 +51,7 @@ class Sums(NamedTuple):
             ``total`` (n, LINE) of all stages in one line of phases.
         decode: (n, phases) td.
         prefill: (n, 4) s̄ and T of a lone prompt, each with what a prompt on every rank adds.
+        alone: (n, phases) s̄ of a lone prompt mixed into decode steps, or (n, 1) where engines do not mix.
         filled: (n,) phases that ``decode`` holds.
     """
 
@@ -64,6 +65,7 @@ class Sums(NamedTuple):
     total: FloatArray
     decode: FloatArray
     prefill: FloatArray
+    alone: FloatArray
     filled: IndexArray
 
 
@@ -82,6 +84,7 @@ def allocate(program: Program, n: int) -> Sums:
         np.empty((n, LINE)),
         np.empty((n, phases)),
         np.empty((n, 4)),
+        np.empty((n, phases if len(program.mixed) > 0 else 1)),
         np.empty(n, np.uint32),
     )
 
@@ -199,10 +202,13 @@ def sum_memory(program: Program, given: Strategies, first: int, many: int, sums:
 
 
 @compiled
-def begin_line(program: Program, line: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
+def begin_line(
+    program: Program, lines: FloatArray, overhead: FloatArray, line: int, given: Strategies, first: int, many: int,
+    sums: Sums,
+) -> None:  # fmt: skip
     """Start the sums of stages with their host time, the total with the sends between stages."""
-    table, base, codes, source = program.lines[line], program.sends.base, given.codes, program.sends.source[0]
-    degrees, pp, count, overhead = given.degrees, program.pp, program.stage_count, program.overhead
+    table, base, codes, source = lines[line], program.sends.base, given.codes, program.sends.source[0]
+    degrees, pp, count = given.degrees, program.pp, program.stage_count
     live, total, stage_sums = sums.live, sums.total, sums.stage
     stages = np.uint64(len(stage_sums) // len(total))
     for m in range(np.uint64(many)):
@@ -243,6 +249,7 @@ def end_line(program: Program, line: int, given: Strategies, first: int, many: i
     """Fill td = max(pp · heaviest stage, all stages) of a line; of the first line also the prefills."""
     degrees, pps, count, live = given.degrees, program.pp, program.stage_count, sums.live
     total, stage, decode, prefill, filled = sums.total, sums.stage, sums.decode, sums.prefill, sums.filled
+    alone = sums.alone
     stages, begin = np.uint64(len(stage) // len(total)), np.uint64(line * LINE)
     for m in range(np.uint64(many)):
         n = np.uint64(live[m])
@@ -262,19 +269,59 @@ def end_line(program: Program, line: int, given: Strategies, first: int, many: i
         if line == 0:
             prefill[n, 0], prefill[n, 1] = lone, every - lone
             prefill[n, 2], prefill[n, 3] = total[n, LONE_PREFILL], total[n, PREFILL] - total[n, LONE_PREFILL]
+            if alone.shape[1] == 1:
+                alone[n, 0] = lone
 
 
 @compiled
-def sum_line(program: Program, line: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
-    """Fill one line of phases of the first ``many`` live strategies."""
-    table, live, own = program.lines[line], sums.live, sums.block
-    begin_line(program, line, given, first, many, sums)
+def sum_stages(
+    program: Program, lines: FloatArray, overhead: FloatArray, prompts: FloatArray, line: int, given: Strategies,
+    first: int, many: int, sums: Sums,
+) -> None:  # fmt: skip
+    """Sum one line of phases: the total, and the stages of pipelines; ``prompts`` are rows of what prefills alone."""
+    table, live, own = lines[line], sums.live, sums.block
+    begin_line(program, lines, overhead, line, given, first, many, sums)
     for block in range(program.totals.shape[1]):
         for m in range(np.uint64(many)):
             for phase in range(LINE):
                 own[np.uint64(live[m]), phase] = 0.0
         add_rows(program.edges, block, table, program, given, first, live, many, own)
-        if line == 0:
-            add_rows(program.prompts, block, program.prefill, program, given, first, live, many, own)
+        if len(prompts) > 0:
+            add_rows(program.prompts, block, prompts, program, given, first, live, many, own)
         add_block(program, block, given, first, many, sums)
+
+
+@compiled
+def add_heaviest(
+    sign: float, line: int, program: Program, given: Strategies, first: int, many: int, sums: Sums
+) -> None:
+    """Add the heaviest stage of a line to the service of a lone prompt, or take it off."""
+    degrees, pps, count, live, alone = given.degrees, program.pp, program.stage_count, sums.live, sums.alone
+    total, stage = sums.total, sums.stage
+    stages, begin = np.uint64(len(stage) // len(total)), np.uint64(line * LINE)
+    for m in range(np.uint64(many)):
+        n = np.uint64(live[m])
+        its, row = degrees[np.uint64(first) + n], n * stages
+        for phase in range(np.uint64(LINE)):
+            heaviest = total[n, phase]
+            if pps[its] > 1:
+                heaviest = stage[row, phase]
+                for other in range(row + np.uint64(1), row + np.uint64(count[its])):
+                    heaviest = max(heaviest, stage[other, phase])
+            before = alone[n, begin + phase] if sign < 0 else 0.0
+            alone[n, begin + phase] = before + sign * heaviest
+
+
+@compiled
+def sum_line(program: Program, line: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
+    """Fill one line of phases of the first ``many`` live strategies."""
+    mixes = len(program.mixed) > 0
+    if mixes:
+        mixed = program.mixed
+        sum_stages(program, mixed, program.mixed_overhead, mixed[line], line, given, first, many, sums)
+        add_heaviest(1.0, line, program, given, first, many, sums)
+    prompts = program.prefill if line == 0 else program.prefill[:0]
+    sum_stages(program, program.lines, program.overhead, prompts, line, given, first, many, sums)
+    if mixes:
+        add_heaviest(-1.0, line, program, given, first, many, sums)
     end_line(program, line, given, first, many, sums)

@@ -31,11 +31,18 @@ Answers = NDArray[np.void]
 
 @inlined
 def round_of(
-    decode: FloatArray, prefill: FloatArray, waits: FloatArray, shares: FloatArray, row: Index, n: Index, phase: Index
+    decode: FloatArray,
+    prefill: FloatArray,
+    alone: FloatArray,
+    waits: FloatArray,
+    shares: FloatArray,
+    row: Index,
+    n: Index,
+    phase: Index,
 ) -> Round:
     """The round at a rung. A prefill costs what one rank's does, and a share of what all ranks' add."""
-    share = shares[row, phase]
-    service, whole = prefill[n, 0] + share * prefill[n, 1], prefill[n, 2] + share * prefill[n, 3]
+    share, rung = shares[row, phase], phase if alone.shape[1] > 1 else np.uint64(0)
+    service, whole = alone[n, rung] + share * prefill[n, 1], prefill[n, 2] + share * prefill[n, 3]
     return Round(decode[n, phase], waits[row, phase], service, whole)
 
 
@@ -44,10 +51,10 @@ def keep_live(program: Program, line: int, given: Strategies, first: int, many: 
     """Keep the live strategies that may use a larger batch than the line's last; how many they are.
 
     One that exceeds the TPOT limit with its prefills is done if it is feasible at all: else the search for its least
-    violation goes on until it exceeds the limit decoding alone.
+    violation goes on until it exceeds the limit decoding alone. A prompt mixed into a larger step may cost less.
     """
     degrees, live, capacity = given.degrees, sums.live, sums.capacity
-    decode, prefill, waits, shares = sums.decode, sums.prefill, program.waits, program.shares
+    decode, prefill, alone, waits, shares = sums.decode, sums.prefill, sums.alone, program.waits, program.shares
     batches, rows, pp, dp, rules = program.batches, program.wait_row, program.pp, program.dp, program.rules
     last, still = np.uint64(line * LINE + LINE - 1), np.uint64(0)
     for m in range(np.uint64(many)):
@@ -55,14 +62,14 @@ def keep_live(program: Program, line: int, given: Strategies, first: int, many: 
         its = degrees[np.uint64(first) + n]
         if batches[last] > capacity[n] or decode[n, last] > rules.tpot_limit:
             continue
-        at = round_of(decode, prefill, waits, shares, rows[its], n, last)
-        if at.decode + at.waits * at.service > rules.tpot_limit:
-            at = round_of(decode, prefill, waits, shares, rows[its], n, np.uint64(FIRST_RUNG))
+        at = round_of(decode, prefill, alone, waits, shares, rows[its], n, last)
+        if alone.shape[1] == 1 and at.decode + at.waits * at.service > rules.tpot_limit:
+            at = round_of(decode, prefill, alone, waits, shares, rows[its], n, np.uint64(FIRST_RUNG))
             if rate(Replica(capacity[n], pp[its], dp[its]), rules, batches[FIRST_RUNG], at) > 0:
                 continue
         live[still] = n
         still += np.uint64(1)
-    return still
+    return np.int64(still)
 
 
 @inlined
@@ -107,6 +114,7 @@ def best_point(
     batches: FloatArray,
     decode: FloatArray,
     prefill: FloatArray,
+    alone: FloatArray,
     waits: FloatArray,
     shares: FloatArray,
     row: Index,
@@ -117,7 +125,7 @@ def best_point(
     """(rate, b, round) of the best rung, refined towards both neighbours; ties: the smallest b."""
     one, first = np.uint64(1), np.uint64(FIRST_RUNG)
     for phase in range(filled):
-        at = round_of(decode, prefill, waits, shares, row, n, phase)
+        at = round_of(decode, prefill, alone, waits, shares, row, n, phase)
         rates[phase] = rate(replica, rules, batches[phase], at)
     rung: Index = first
     its = 0.0
@@ -125,13 +133,13 @@ def best_point(
         if rates[phase] > its:
             rung, its = phase, rates[phase]
     size: Number = batches[rung]
-    best, at = its, round_of(decode, prefill, waits, shares, row, n, rung)
+    best, at = its, round_of(decode, prefill, alone, waits, shares, row, n, rung)
     if its > 0:
         for low in range(max(rung - one, first), min(rung + one, filled - one)):
             span = batches[low + one] - batches[low]
             if 1 < span < np.inf:
-                below = round_of(decode, prefill, waits, shares, row, n, low)
-                above = round_of(decode, prefill, waits, shares, row, n, low + one)
+                below = round_of(decode, prefill, alone, waits, shares, row, n, low)
+                above = round_of(decode, prefill, alone, waits, shares, row, n, low + one)
                 beside = 1.0 if low == rung else span - 1
                 found, b, between = best_between(replica, rules, batches[low], span, below, above, beside, its, rates)
                 if found > best or (found == best and b < size):
@@ -148,7 +156,7 @@ def conclude(
     batches, waits, shares, rows = program.batches, program.waits, program.shares, program.wait_row
     pps, dps, replicas, count = program.pp, program.dp, program.replicas, program.stage_count
     held, buffers, capacity = sums.stage_bytes, sums.buffers, sums.capacity
-    decode, prefill, phases = sums.decode, sums.prefill, sums.filled
+    decode, prefill, alone, phases = sums.decode, sums.prefill, sums.alone, sums.filled
     stages, rates = np.uint64(len(held) // len(buffers)), np.empty(len(batches) + int(program.ladder[-1]))
     for n in range(np.uint64(many)):
         its, vector = degrees[np.uint64(first) + n], vectors[np.uint64(first) + n]
@@ -158,7 +166,9 @@ def conclude(
         over_memory = over_ttft = over_tpot = 0.0 if legal else ILLEGAL_VIOLATION
         if legal and capacity[n] > 0:
             replica = Replica(capacity[n], pp, dp)
-            best, size, at = best_point(replica, rules, batches, decode, prefill, waits, shares, row, n, filled, rates)
+            best, size, at = best_point(
+                replica, rules, batches, decode, prefill, alone, waits, shares, row, n, filled, rates
+            )
             if best > 0:
                 goodput = replicas[its] * dp * best / program.npus
                 base, c, queue = ttft_terms(replica, rules, at)
@@ -168,7 +178,7 @@ def conclude(
         if legal and goodput == 0:
             least = np.inf
             for phase in range(np.uint64(FIRST_RUNG), np.uint64(FIRST_RUNG + len(program.ladder))):
-                at = round_of(decode, prefill, waits, shares, row, n, phase)
+                at = round_of(decode, prefill, alone, waits, shares, row, n, phase)
                 base, c, queue = ttft_terms(Replica(capacity[n], pp, dp), rules, at)
                 its_ttft, its_tpot = base + c * at.decode + queue / at.decode, at.decode + at.waits * at.service
                 its_memory = fullest(held, n * stages, np.uint64(count[its]), batches[phase] * pp) + buffers[n]
@@ -215,7 +225,7 @@ def evaluate_all(program: Program, vectors: IntArray, answers: Answers, points: 
     for begin in range(0, len(vectors), SORTED):
         given = sort(program, vectors[begin : begin + SORTED])
         degrees, two_axes, n = given.degrees, program.two_axes, len(given.degrees)
-        first = 0
+        first = np.int64(0)  # a literal would compile everything twice
         while first < n:
             end = first + 1
             while end < min(first + BATCH, n) and two_axes[degrees[end]] == two_axes[degrees[first]]:

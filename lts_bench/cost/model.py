@@ -14,7 +14,7 @@ from lts_bench.cost.tables import Tables
 from lts_bench.cost.vectorised import Sums
 from lts_bench.space.strategy import Degrees
 
-COST_MODEL_VERSION = "1"
+COST_MODEL_VERSION = "2"
 """Changes whenever any score may."""
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lts_bench.cost.lockstep import wait_rows
 from lts_bench.cost.nodes import ACTIVATION_BYTES, Setting
 from lts_bench.cost.phases import FIRST_RUNG
-from lts_bench.cost.rows import LINE, Place
+from lts_bench.cost.rows import LINE, Place, RowStore
 from lts_bench.cost.steady import NO_LIMIT, Rules
 from lts_bench.cost.tables import Tables
 from lts_bench.space.operators import LOOKUP
@@ -61,6 +61,8 @@ class Program(NamedTuple):
         waits: (rows, phases) prefills a rank waits for in a round, ``shares`` how full they are; ``wait_row``
             (degrees,) picks the row.
         overhead: (lines, LINE) host seconds of a stage's step.
+        mixed: (lines, rows, LINE) like ``lines``, of steps that hold a prompt beside the rung, and ``mixed_overhead``;
+            none where the engine does not mix.
         fixed_bytes: bytes on every device whatever the strategy.
         npus: devices that the score divides by.
     """
@@ -92,6 +94,8 @@ class Program(NamedTuple):
     waits: FloatArray
     shares: FloatArray
     overhead: FloatArray
+    mixed: FloatArray
+    mixed_overhead: FloatArray
     rules: Rules
     fixed_bytes: float
     npus: float
@@ -178,6 +182,8 @@ def build_program(tables: Tables) -> Program:
         waits=_phases(waits, 1.0),
         shares=_phases(shares, 0.0),
         overhead=np.pad(overhead, (0, -len(overhead) % LINE)).reshape(-1, LINE)[:lines],
+        mixed=_mixed_lines(tables.times if setting.phases.mixed else overhead[None], setting),
+        mixed_overhead=_mixed_lines(overhead[None], setting)[:, 0],
         rules=serving_rules(setting),
         fixed_bytes=(setting.model.extra_parameters + setting.model.vectors) * ACTIVATION_BYTES,
         npus=float(setting.cluster.devices),
@@ -195,6 +201,15 @@ def _phases(rungs: FloatArray, fill: float) -> FloatArray:
     """(rows, rungs) as (rows, phases in whole lines)."""
     phases = FIRST_RUNG + rungs.shape[1]
     return np.pad(rungs, ((0, 0), (FIRST_RUNG, -phases % LINE)), constant_values=fill)
+
+
+def _mixed_lines(times: FloatArray, setting: Setting) -> FloatArray:
+    """(rows, phases) of the mixed steps as (lines, rows, LINE), their rungs where those of the decode steps stand."""
+    if not setting.phases.mixed:
+        return np.zeros((0, len(times), LINE))
+    store = RowStore()
+    store.add(np.pad(times[:, setting.phases.decode.stop :], ((0, 0), (FIRST_RUNG, 0))))
+    return store.join(LINE)
 
 
 def _rows(tables: Tables, places: Sequence[Place]) -> Rows:

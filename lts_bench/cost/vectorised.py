@@ -71,9 +71,13 @@ class Sums:
         room = program.rules.memory_limit - (buffers + program.fixed_bytes)
         weights, mean_kv, whole_kv, _ = np.moveaxis(held, 2, 0)
         capacity = sequences_held(weights, mean_kv, whole_kv, pp[:, None], room[:, None]).min(axis=1)
-        total, heaviest = _seconds(program, degrees, codes)
+        total, heaviest = _seconds(program, program.lines, program.overhead, degrees, codes)
         legal = inside & (total[:, PREFILL] < ILLEGAL_SECONDS)
-        rounds = _rounds(program, degrees, total, heaviest)
+        alone = heaviest[:, LONE_PREFILL, None]
+        if len(program.mixed):
+            mixed = _seconds(program, program.mixed, program.mixed_overhead, degrees, codes)[1]
+            alone = (mixed - heaviest)[:, FIRST_RUNG : FIRST_RUNG + len(program.ladder)]
+        rounds = _rounds(program, degrees, total, heaviest, alone)
         return cls(program, degrees, legal, Replica(capacity, pp, dp), held, buffers, rounds)
 
     def take(self, rows: IntArray) -> Sums:
@@ -126,18 +130,23 @@ def _stage_bytes(program: Program, degrees: IntArray, codes: IntArray) -> tuple[
     return held, buffers
 
 
-def _seconds(program: Program, degrees: IntArray, codes: IntArray) -> tuple[FloatArray, FloatArray]:
+def _seconds(
+    program: Program, lines: FloatArray, overheads: FloatArray, degrees: IntArray, codes: IntArray
+) -> tuple[FloatArray, FloatArray]:
     """(n, phases) seconds of all stages, and of the heaviest one."""
     counts, totals = _stage_counts(program, program.stage_rows, degrees), program.totals[program.total_row[degrees]]
-    pp, overhead = program.pp[degrees], program.overhead[:, None]
-    total = _gathered(program.sends, 0, program.lines, program, degrees, codes) + pp[:, None] * overhead
+    pp, overhead = program.pp[degrees], overheads[:, None]
+    total = _gathered(program.sends, 0, lines, program, degrees, codes) + pp[:, None] * overhead
     stages = [np.broadcast_to(overhead, total.shape).copy() for _ in range(counts.shape[1])]
     for block in range(counts.shape[2]):
         own = np.zeros_like(total)
         for k in range(program.edges.first[block], program.edges.first[block + 1]):
-            own += _gathered(program.edges, k, program.lines, program, degrees, codes)
+            own += _gathered(program.edges, k, lines, program, degrees, codes)
         for k in range(program.prompts.first[block], program.prompts.first[block + 1]):
-            own[0] += _gathered(program.prompts, k, program.prefill, program, degrees, codes)
+            if lines is program.mixed:
+                own += _gathered(program.prompts, k, lines, program, degrees, codes)
+            else:
+                own[0] += _gathered(program.prompts, k, program.prefill, program, degrees, codes)
         total += totals[:, block, None] * own
         for stage, seconds in enumerate(stages):
             seconds += counts[:, stage, block, None] * own
@@ -150,15 +159,14 @@ def _in_phases(lines: FloatArray) -> FloatArray:
     return np.moveaxis(lines, 0, 1).reshape(lines.shape[1], -1)
 
 
-def _rounds(program: Program, degrees: IntArray, total: FloatArray, heaviest: FloatArray) -> Round:
-    """(n, rungs) rounds. A prefill costs what one rank's does, and a share of what all ranks' add."""
+def _rounds(program: Program, degrees: IntArray, total: FloatArray, heaviest: FloatArray, alone: FloatArray) -> Round:
+    """(n, rungs) rounds. A prefill costs what one rank's does, ``alone``, and a share of what all ranks' add."""
     rungs = slice(FIRST_RUNG, FIRST_RUNG + len(program.ladder))
     rows = program.wait_row[degrees]
     waits, shares = program.waits[rows, rungs], program.shares[rows, rungs]
-    service, whole = (
-        seconds[:, LONE_PREFILL, None] + shares * (seconds[:, PREFILL] - seconds[:, LONE_PREFILL])[:, None]
-        for seconds in (heaviest, total)
-    )
+    lone, every = total[:, LONE_PREFILL, None], total[:, PREFILL, None]
+    service = alone + shares * (heaviest[:, PREFILL] - heaviest[:, LONE_PREFILL])[:, None]
+    whole = lone + shares * (every - lone)
     pp = program.pp[degrees, None]
     decode = np.where(pp > 1, np.maximum(pp * heaviest[:, rungs], total[:, rungs]), total[:, rungs])
     return Round(decode, waits, service, whole)

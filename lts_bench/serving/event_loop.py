@@ -9,7 +9,15 @@ from lts_bench.serving.kv_cache import blocks_of, whole_tokens
 from lts_bench.serving.lanes import NEVER, end_finished, fill, gain, grow, growth, join_filled
 from lts_bench.serving.queues import Records, in_turn, least_loaded, push_back
 from lts_bench.serving.state import FLYING, IDLE, NONE, READY, Record, Rules, Simulation
-from lts_bench.serving.step_times import ALL_STAGES, CONTEXTS, HEAVIEST, FloatArray, decode_seconds, interpolate, prefill_seconds
+from lts_bench.serving.step_times import (
+    ALL_STAGES,
+    CONTEXTS,
+    HEAVIEST,
+    FloatArray,
+    decode_seconds,
+    interpolate,
+    prefill_seconds,
+)
 
 
 @compiled

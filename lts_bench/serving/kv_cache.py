@@ -69,7 +69,11 @@ def admit(sim: Simulation, rank: int, request: int) -> bool:
 
     At least one token is left to compute.
     """
-    rules, own, target = sim.rules, sim.requests[request], sim.requests[request].prompt + sim.requests[request].generated
+    rules, own, target = (
+        sim.rules,
+        sim.requests[request],
+        sim.requests[request].prompt + sim.requests[request].generated,
+    )
     users, unused = sim.prefixes[USERS, rank], 0
     ids = sim.ids[own.first_id : own.first_id + min(own.shareable, (target - 1) // max(rules.reuse_tokens, 1))]
     own.held = 0

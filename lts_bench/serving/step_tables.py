@@ -40,9 +40,7 @@ class Served:
     def cost(self, phases: Phases) -> tuple[CostModel, NDArray[np.int64]]:
         """The cost of this strategy in the given phases, and its vector."""
         strategy = self.strategy
-        setting = Setting(
-            self.model, self.cluster, self.engine, phases, strategy.redundant_experts, strategy.padding
-        )
+        setting = Setting(self.model, self.cluster, self.engine, phases, strategy.redundant_experts, strategy.padding)
         cost = CostModel(setting, [strategy.degrees], strategy.stages)
         return cost, np.array([0, *(each.index(strategy.sharding[each.key]) for each in cost.tables.rules.operators)])
 
@@ -58,16 +56,11 @@ class Served:
         room = parts["limit"] - parts["weights"] - parts["buffers"]
         return max(int(room / parts["kv"] * batch * self.strategy.degrees.pp * tokens), 0) if parts["kv"] else 2**62
 
-    def _stage_seconds(self, isl: int, batches: NDArray[np.int64], prompts: int = 1) -> FloatArray:
-        """(2, phases) of the heaviest stage and of all; decode is at a context of isl + 1 tokens."""
-        workload = replace_lengths(self.workload, isl, 2)
-        total, heaviest = stage_seconds(*self.cost(Phases(workload, batches, prompts=prompts)))
+    def stage_seconds(self, isl: int, batches: NDArray[np.int64], prompts: int = 1) -> FloatArray:
+        """(2, phases) seconds of the heaviest stage and of all; decode is at a context of isl + 1 tokens."""
+        phases = Phases(Workload(isl, osl=2), batches, mixed=True, prompts=prompts)
+        total, heaviest = stage_seconds(*self.cost(phases))
         return np.array([heaviest, total])
-
-
-def replace_lengths(workload: Workload, isl: int, osl: int) -> Workload:
-    """The workload with other lengths."""
-    return Workload(isl, osl, workload.slo, workload.memory_fraction, workload.free_memory_fraction)
 
 
 def token_grid(longest: int) -> NDArray[np.int64]:
@@ -86,20 +79,19 @@ def build_step_times(served: Served, *, rows: int, longest: int) -> StepTimes:
         longest: most tokens of a sequence, or of a step that prefills.
     """
     tokens, batches = token_grid(longest), batch_ladder(rows)
-    whole = np.stack([served._stage_seconds(int(n), batches) for n in tokens], axis=-1)
-    prompts = [int(n) // SHORT_PROMPT for n in tokens]
+    whole = np.stack([served.stage_seconds(int(n), batches) for n in tokens], axis=-1)
+    decode = Phases(served.workload, batches).decode
     apart = [
-        served._stage_seconds(SHORT_PROMPT, batches[:1], many) if many > 1 else whole[:, :, at]
-        for at, many in enumerate(prompts)
+        served.stage_seconds(SHORT_PROMPT, batches[:1], many) if many > 1 else whole[:, :, at]
+        for at, many in enumerate((tokens // SHORT_PROMPT).tolist())
     ]
     linear = np.stack([each[:, [LONE_PREFILL, PREFILL]] for each in apart], axis=-1)
-    attention = (whole[:, LONE_PREFILL] - linear[:, 0]) / tokens
-    rungs = whole[:, Phases(served.workload, batches).decode]
-    return StepTimes(
-        np.array([tokens, tokens + 1.0]),
-        _every_row(batches, rungs, rows),
-        np.ascontiguousarray(np.concatenate([linear, attention[:, None]], axis=1)),
-    )
+    attention = whole[:, LONE_PREFILL] - linear[:, 0]
+    one_more = np.array([np.interp(tokens + 1, tokens, lone) - lone[0] for lone in linear[:, 0]])
+    beside = whole[:, decode.stop] - whole[:, decode.start] - one_more - attention
+    prefill = np.stack([linear[:, 0], linear[:, 1], attention / tokens, beside], axis=1)
+    grid = np.array([tokens, tokens + 1.0])
+    return StepTimes(grid, _every_row(batches, whole[:, decode], rows), np.ascontiguousarray(prefill))
 
 
 def _every_row(batches: NDArray[np.int64], rungs: FloatArray, rows: int) -> FloatArray:

@@ -2,7 +2,8 @@
 
 A step of decoding takes D(rows, context). A step that prefills n tokens takes G(n), all but the attention between
 tokens, and A(end) − A(begin) for every part of a prompt from ``begin`` to ``end``; beside rows that decode it adds
-G(rows + n) − G(rows), the marginal work of its tokens. All three are tables, linear between their points.
+G(rows + n) − G(rows) + B(n): the marginal work of its tokens, and launches that decode steps and prefills do not share.
+All are tables, linear between their points.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ FloatArray = NDArray[np.float64]
 HEAVIEST, ALL_STAGES = range(2)
 """Times of the heaviest pipeline stage, which limits the rate, and of all stages in turn, which is the latency; of one stage they are equal."""
 TOKENS, CONTEXTS = range(2)
-LONE, ALL_RANKS, ATTENTION = range(3)
-"""G where one data-parallel rank prefills, G where all do, and A ÷ tokens."""
+LONE, ALL_RANKS, ATTENTION, BESIDE = range(4)
+"""G where one data-parallel rank prefills, G where all do, A ÷ tokens, and B."""
 
 
 class StepTimes(NamedTuple):
@@ -28,8 +29,8 @@ class StepTimes(NamedTuple):
     Attributes:
         grid: (2, points) ascending: ``TOKENS`` of a step or of a prompt, ``CONTEXTS``: mean tokens that a row attends to.
         decode: (2, rows + 1, points) seconds D by stages, rows of the fullest rank, context.
-        prefill: (2, 3, points) seconds by stages, kind and tokens of the fullest rank: ``LONE``, ``ALL_RANKS``,
-            ``ATTENTION``.
+        prefill: (2, 4, points) seconds by stages, kind and tokens of the fullest rank: ``LONE``, ``ALL_RANKS``,
+            ``ATTENTION``, ``BESIDE``.
     """
 
     grid: FloatArray
@@ -77,12 +78,15 @@ def linear_seconds(times: StepTimes, stages: int, tokens: int, share: float) -> 
 
 @compiled
 def prefill_seconds(times: StepTimes, stages: int, tokens: int, rows: int, share: float) -> float:
-    """G(rows + tokens) − G(rows): what the tokens of a prefill add to a step, their attention aside."""
-    return linear_seconds(times, stages, rows + tokens, share) - linear_seconds(times, stages, rows, share)
+    """What the tokens of a prefill add to a step of ``rows`` that decode, their attention aside."""
+    if rows == 0:
+        return linear_seconds(times, stages, tokens, share)
+    more = linear_seconds(times, stages, rows + tokens, share) - linear_seconds(times, stages, rows, share)
+    return more + interpolate(times.grid[TOKENS], times.prefill[stages, BESIDE], tokens)
 
 
 def constant_times(decode_s: float, token_s: float, rows: int) -> StepTimes:
-    """Made-up times: a decode step takes ``decode_s``, a token of a prompt ``token_s``, attention nothing."""
+    """Made-up times: a decode step takes ``decode_s``, a token of a prompt ``token_s``, all else nothing."""
     tokens = np.array([1.0, 2.0])
-    prefill = np.array([[token_s * tokens, token_s * tokens, 0 * tokens]] * 2)
+    prefill = np.array([[token_s * tokens, token_s * tokens, 0 * tokens, 0 * tokens]] * 2)
     return StepTimes(np.array([tokens, tokens]), np.full((2, rows + 1, 2), decode_s), prefill)

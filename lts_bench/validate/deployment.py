@@ -71,7 +71,7 @@ def megatron(model: Model, cluster: Cluster, degrees: Mapping[str, int]) -> Stra
     # Before anything of their size is made.
     if devices > cluster.devices:
         raise SkipError(f"tp · dp · pp = {devices} exceeds the {cluster.devices} devices")
-    if degrees["pp"] > layers:
+    if degrees.get("pp", 1) > layers:
         raise SkipError(f"pp {degrees['pp']} exceeds the model's {layers} layers")
     checked = check_strategy({"replicas": 1, "padding": True, **degrees}, model, cluster)
     if checked.violations:

@@ -6,10 +6,13 @@ import subprocess
 import sys
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
 import lts_bench
+from lts_bench.answer import ANSWER
+from lts_bench.cost.vectorised import evaluate_all
 from lts_bench.task import Task
 
 VECTORS = 1_000_000
@@ -17,6 +20,7 @@ TASKS = {
     "llama-3.1-70b on 64 H100": ("llama-3.1-70b", "h100x64", "isl=1024,osl=1024,ttft_ms=2000,tpot_ms=50"),
     "deepseek-v3 on 256 H100": ("deepseek-v3", "h100x256", "isl=2048,osl=1024,ttft_ms=3000,tpot_ms=50"),
     "moe-1.6t on 1,024 H100": ("moe-1.6t", "h100x1024", "isl=2048,osl=1024,ttft_ms=3000,tpot_ms=50"),
+    "moe-1.6t on 4,096 H100": ("moe-1.6t", "h100x4096", "isl=2048,osl=1024,ttft_ms=3000,tpot_ms=50"),
 }
 
 
@@ -33,6 +37,47 @@ def test_strategies_per_second(benchmark: Any, name: str) -> None:
     assert answers["legal"].all()
     if benchmark.stats is not None:
         print(f"\n{name}: {VECTORS / benchmark.stats.stats.min / 1e6:.2f} million strategies/s")
+
+
+@numba.njit
+def read(table: np.ndarray, rows: np.ndarray, sums: np.ndarray) -> None:
+    """Read one row of the table after the other, as many for every strategy as it has edges."""
+    for strategy in range(rows.shape[0]):
+        total = 0.0
+        for edge in range(rows.shape[1]):
+            for phase in range(table.shape[1]):
+                total += table[rows[strategy, edge], phase]
+        sums[strategy] = total
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_raw_gather(benchmark: Any, name: str) -> None:
+    """The bound: random rows of as many bytes are read and nothing else is done."""
+    program = make(name).cost.program
+    table, edges = program.lines[0], len(program.edges.source) + len(program.prompts.source)
+    rows = np.random.default_rng(0).integers(table.shape[0], size=(VECTORS // 4, edges), dtype=np.uint32)
+    sums = np.empty(len(rows))
+    benchmark.pedantic(read, (table, rows, sums), rounds=5, warmup_rounds=1)
+    if benchmark.stats is not None:
+        rate = len(rows) / benchmark.stats.stats.min / 1e6
+        print(f"\n{name}: one line of each of {edges} rows is read at {rate:.2f} million strategies/s")
+
+
+def test_without_compilation(benchmark: Any) -> None:
+    task = make("llama-3.1-70b on 64 H100")
+    vectors = task.space.sample(20_000, np.random.default_rng(0))
+    answers, points = np.empty(len(vectors), dtype=ANSWER), np.empty((0, 2))
+    benchmark.pedantic(evaluate_all, (task.cost.program, vectors, answers, points), rounds=3)
+    assert (answers == task.evaluate(vectors)).all()
+
+
+def test_a_second_process_starts(benchmark: Any) -> None:
+    code = (
+        "import lts_bench; from test_speed import make; task = make('deepseek-v3 on 256 H100');"
+        "import numpy as np; task.evaluate(task.space.sample(1, np.random.default_rng(0)))"
+    )
+    command = [sys.executable, "-c", f"import sys; sys.path += {sys.path}; {code}"]
+    benchmark.pedantic(subprocess.run, (command,), {"check": True}, rounds=3, warmup_rounds=1)
 
 
 @pytest.mark.parametrize("name", TASKS)

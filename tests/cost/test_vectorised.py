@@ -19,6 +19,9 @@ CASES = [
     (moe_model(), "h100x16", "isl=4096,osl=32,ttft_ms=4,tpot_ms=2.2", {"memory_fraction": 2e-4, "max_batch": 64}),
     (latent_model(), "mi300x-8", "isl=512,osl=512", {"kv_reservation": "full", "max_batch": 1}),
     (latent_model(), "h100x8", "isl=1024,osl=4096,tpot_ms=8,percentile=99", {}),
+    (dense_model(8), "h100x16", "isl=2048,osl=64,ttft_ms=200,tpot_ms=20", {"mixed_prefill": True}),
+    (moe_model(), "h100x16", "isl=4096,osl=16,tpot_ms=5", {"mixed_prefill": True, "coordinated_admission": True}),
+    (latent_model(), "h100x8", "isl=4096,osl=64", {"mixed_prefill": True, "max_batch": 300}),
     (dense_model(6), "tpu-v5p-4x4x4", "isl=2048,osl=32,ttft_ms=60,tpot_ms=12", {"overlap": 0.5}),
 ]
 

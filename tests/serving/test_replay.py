@@ -145,10 +145,10 @@ def test_coordinated_ranks_gather_prompts() -> None:
 
 
 def test_microbatches_share_a_pipeline() -> None:
-    # With equal times of the heaviest stage and all stages two microbatches take turns.
+    # Where one stage takes all the time two microbatches take turns: prompts first, then a step each and another one.
     found = run(requests((0, 100, 3), (0, 100, 3)), pp=2)
     assert found.first_token_s == pytest.approx([0.100, 0.200])
-    assert found.finish_s == pytest.approx([0.220, 0.230])
+    assert found.finish_s == pytest.approx([0.230, 0.240])
 
 
 def shared(trace: Trace, ids: list[list[int]], block_tokens: int) -> Trace:
@@ -170,10 +170,11 @@ def test_without_hash_ids_nothing_is_reused() -> None:
 
 
 def test_the_prefix_unused_for_longest_is_evicted() -> None:
-    # Room for four blocks: the third prompt takes that of the first, which comes back to nothing.
+    # Two blocks of each prompt stay. In five the third one drives out both of the first, in six the end of it.
     rows = [(float(10 * i), 33, 1) for i in range(4)]
     trace = shared(requests(*rows), [[0, 1], [2, 3], [4, 5], [0, 1]], 16)
-    assert run(trace, kv_tokens=96, prefix_reuse=True).reused_tokens.tolist() == [0, 0, 0, 0]
+    assert run(trace, kv_tokens=80, prefix_reuse=True).reused_tokens.tolist() == [0, 0, 0, 0]
+    assert run(trace, kv_tokens=96, prefix_reuse=True).reused_tokens.tolist() == [0, 0, 0, 16]
     assert run(trace, kv_tokens=160, prefix_reuse=True).reused_tokens.tolist() == [0, 0, 0, 32]
 
 
@@ -209,17 +210,21 @@ def waits(prompt: np.ndarray, utilisation: float, seed: int) -> np.ndarray:
     return found.admitted_s - trace.arrival_s
 
 
-@pytest.mark.parametrize("utilisation", [0.3, 0.5, 0.7, 0.9])
-def test_mean_wait_of_m_d_1(utilisation: float) -> None:
+LOADS = [(0.3, 200_000), (0.5, 200_000), (0.7, 400_000), (0.9, 1_500_000)]
+"""Utilisation, and requests that tell the mean wait within about 1 %."""
+
+
+@pytest.mark.parametrize(("utilisation", "n"), LOADS)
+def test_mean_wait_of_m_d_1(utilisation: float, n: int) -> None:
     # Pollaczek-Khinchine: ρ · s / (2 (1 − ρ)).
-    found = waits(np.full(3_000_000, 100), utilisation, seed=0)
+    found = waits(np.full(n, 100), utilisation, seed=0)
     assert found.mean() == pytest.approx(utilisation * 0.1 / (2 * (1 - utilisation)), rel=0.02)
 
 
-@pytest.mark.parametrize("utilisation", [0.3, 0.5, 0.7, 0.9])
-def test_mean_wait_of_m_g_1(utilisation: float) -> None:
+@pytest.mark.parametrize(("utilisation", "n"), LOADS)
+def test_mean_wait_of_m_g_1(utilisation: float, n: int) -> None:
     # Pollaczek-Khinchine: λ E[s²] / (2 (1 − ρ)).
-    prompt = np.random.default_rng(1).choice([20, 50, 300], 3_000_000, p=[0.5, 0.3, 0.2])
+    prompt = np.random.default_rng(1).choice([20, 50, 300], n, p=[0.5, 0.3, 0.2])
     mean, square = (prompt * TOKEN_S).mean(), ((prompt * TOKEN_S) ** 2).mean()
     expected = utilisation / mean * square / (2 * (1 - utilisation))
     assert waits(prompt, utilisation, seed=2).mean() == pytest.approx(expected, rel=0.02)

@@ -20,7 +20,7 @@ def uneven_times(rows: int, pp: int = 1) -> StepTimes:
     tokens = np.array([1.0, 8.0, 40.0, 200.0])
     decode = stages * (0.0101 + 0.0007 * np.arange(rows + 1)[:, None] + 0.00003 * (tokens + 1) ** 1.1)
     linear = np.maximum(0.0093, 0.0011 * tokens)
-    prefill = np.stack([linear, 1.4 * linear, 0.000013 * tokens])
+    prefill = np.stack([linear, 1.4 * linear, 0.000013 * tokens, 0.0017 - 0.000001 * tokens])
     return StepTimes(np.array([tokens, tokens + 1]), decode, stages * prefill)
 
 
