@@ -68,7 +68,10 @@ def seconds(table: FloatArray, kind: Collective, n: FloatArray) -> FloatArray:
 def least(lines: FloatArray, n: FloatArray) -> FloatArray:
     """Least of the regimes, (…, regimes, 2), at ``n`` bytes, (…, phases)."""
     latency, inverse_rate = lines[..., None, :, 0], lines[..., None, :, 1]
-    time: FloatArray = (latency + n[..., None] * inverse_rate).min(axis=-1)
+    times = latency + n[..., None] * inverse_rate
+    time: FloatArray = times[..., 0]
+    for regime in range(1, times.shape[-1]):
+        time = np.minimum(time, times[..., regime])
     return time
 
 

@@ -81,17 +81,25 @@ class MeshPrices:
         return after
 
     def conversion(self, edge: Edge, source: Operator, target: Operator) -> FloatArray:
-        """(keys, source choices, target choices, phases) time to convert an edge's activation."""
+        """(keys, source choices, target choices, phases) time to convert an edge's activation.
+
+        A mixed step converts all tokens as prompts are, and its decoded ones no faster than a step that decodes alone.
+        """
         if edge.summed_features:
             one = self._summed(edge)
         else:
             one = self.conversions(edge.features, sequences=edge.target == "head")
-        prefills = self.setting.phases.prefilled > 0
+        phases = self.setting.phases
+        prefills = phases.prefilled > 0
         time = self._converted(one, edge, source, target, edge.when != "decode")
-        if edge.when != "always":
-            return time * (prefills if edge.when == "prefill" else ~prefills)
-        decoding = self._converted(one, edge, source, target, False)
-        return np.where(prefills, time, decoding)
+        if edge.when == "always":
+            time = np.where(prefills, time, self._converted(one, edge, source, target, False))
+        else:
+            time = time * (prefills if edge.when == "prefill" else ~prefills)
+        if phases.mixed:
+            mixed = slice(phases.decode.stop, None)
+            time[..., mixed] = np.maximum(time[..., mixed], time[..., phases.decode])
+        return time
 
     def _converted(self, one: FloatArray, edge: Edge, source: Operator, target: Operator, prefill: bool) -> FloatArray:
         """(keys, source choices, target choices, phases) conversions between the states of prefill or decode."""

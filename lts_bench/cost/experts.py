@@ -113,11 +113,12 @@ class ExpertCosts:
         return self.tokens * (1 - missed)
 
     def _exchange(self, direction: Direction, token_bytes: float) -> FloatArray:
-        """(keys, phases) routed tokens to the experts or back, with low latency in steps that decode alone."""
+        """(keys, phases) routed tokens to the experts or back; steps that decode alone may go the low-latency way."""
         sent = np.ceil(self.setting.phases.tokens[None] / self.tp) * token_bytes
         prefills = self.setting.phases.prefilled > 0
         ways = self.over_experts[direction]
-        return np.where(prefills, least(ways["normal"], sent), least(ways["low_latency"], sent))
+        normal, low_latency = least(ways["normal"], sent), least(ways["low_latency"], sent)
+        return np.where(prefills, normal, np.minimum(normal, low_latency))
 
     def routed_in(self, hidden: int) -> dict[bool, FloatArray]:
         """(keys, phases) from tokens split over tp to the experts; True where every device of etp needs all tokens."""

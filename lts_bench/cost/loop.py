@@ -225,7 +225,7 @@ def evaluate_all(program: Program, vectors: IntArray, answers: Answers, points: 
     for begin in range(0, len(vectors), SORTED):
         given = sort(program, vectors[begin : begin + SORTED])
         degrees, two_axes, n = given.degrees, program.two_axes, len(given.degrees)
-        first = np.int64(0)  # a literal would compile everything twice
+        first: Index = np.int64(0)  # a literal would have everything compiled twice
         while first < n:
             end = first + 1
             while end < min(first + BATCH, n) and two_axes[degrees[end]] == two_axes[degrees[first]]:

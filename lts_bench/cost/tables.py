@@ -17,7 +17,7 @@ from lts_bench.cost.expert_tables import ExpertTables
 from lts_bench.cost.graph import Block, Edge, block_counts, joined, model_blocks
 from lts_bench.cost.nodes import KV_FULL, KV_MEAN, Setting
 from lts_bench.cost.phases import FIRST_RUNG
-from lts_bench.cost.pricing import Pricing
+from lts_bench.cost.pricing import Pricing, distinct_keys
 from lts_bench.cost.rows import LINE, MEMORY, IntArray, Place, RowStore, StageRows, distinct, positions
 from lts_bench.cost.stages import crossings, heaviest_stages, send_seconds
 from lts_bench.space.operators import Operator
@@ -154,9 +154,13 @@ class Tables:
         base = np.zeros(len(self.degrees), dtype=np.int64)
         for prices, place in self.pricing.meshes():
             mine = np.flatnonzero(place >= 0)
-            boundaries = [crossings(self.setting.cluster, self.degrees[index]) for index in mine]
-            pairs, rows = distinct(zip(place[mine].tolist(), boundaries, strict=True))
-            time = send_seconds(prices, stream, pairs)
+            boundaries, of_degrees = distinct_keys(
+                [self.degrees[index] for index in mine],
+                lambda d: (d.stage, d.pp, d.replicas),
+                lambda d: crossings(self.setting.cluster, d),
+            )
+            pairs, rows = distinct(zip(place[mine].tolist(), of_degrees.tolist(), strict=True))
+            time = send_seconds(prices, stream, [(key, boundaries[at]) for key, at in pairs])
             base[mine] = self._times.add(time) + rows * time.shape[1]
         return Place(0, decision, base)
 

@@ -125,7 +125,7 @@ class Run:
 
         with monkeypatch.context() as patch:
             patch.setattr(View, "collective", recorded)
-            MeshPrices.node(self.prices, self.block, operator)
+            MeshPrices(self.prices.setting, self.prices.mesh, self.prices.rules).node(self.block, operator)
         return found
 
     def weights(self) -> float:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tiny_settings import dense_model, moe_model, setting, space_of
+from tiny_settings import dense_model, latent_model, moe_model, setting, space_of
 
 from lts_bench.cost import evaluator
 from lts_bench.cost.phases import LONE_PREFILL, Phases
 from lts_bench.cost.rounds import capacity, rounds, stage_seconds
+from lts_bench.specs.model import Model
 from lts_bench.specs.workload import Workload
 
 
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("model", [dense_model(8), moe_model()])
-def test_an_evaluation_is_at_one_of_the_rounds(model: object, mixed: bool) -> None:
-    space, cost = space_of(setting(model, "h100x16", "isl=2048,osl=64", mixed_prefill=mixed))  # type: ignore[arg-type]
+def test_an_evaluation_is_at_one_of_the_rounds(model: Model, mixed: bool) -> None:
+    space, cost = space_of(setting(model, "h100x16", "isl=2048,osl=64", mixed_prefill=mixed))
     vectors = space.sample(60, np.random.default_rng(3))
     batches = cost.setting.phases.batches
     for vector, row in zip(vectors, cost.raw(vectors), strict=True):
@@ -55,3 +56,13 @@ def test_phases_by_hand() -> None:
     assert phases.tokens.tolist() == [300, 300, 1, 4, 101, 104]
     # Two ranks: both prefill, one does, then both decode, a prompt on one of them.
     assert phases.tokens_of(np.array([[2.0]]))[0].tolist() == [600, 300, 2, 8, 102, 108]
+
+
+@pytest.mark.parametrize("model", [dense_model(8), moe_model(), latent_model()])
+def test_a_mixed_step_is_never_faster_than_the_decode_step(model: Model) -> None:
+    place = setting(model, "h100x16", "isl=16,osl=64", mixed_prefill=True, max_batch=512)
+    space, cost = space_of(place)
+    for vector in space.sample(200, np.random.default_rng(7)):
+        total, heaviest = stage_seconds(cost, vector)
+        for seconds in (total, heaviest):
+            assert (seconds[place.phases.decode.stop :] >= seconds[place.phases.decode]).all()
