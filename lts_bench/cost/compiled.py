@@ -21,6 +21,9 @@ try:
 except ImportError:
     numba = None
 
+COMPILED = ("cost", "serving")
+"""Folders of the package that hold compiled functions."""
+
 
 @lru_cache(maxsize=1)
 def cache_folder() -> Path:
@@ -28,7 +31,9 @@ def cache_folder() -> Path:
 
     A compiled function is not recompiled when another file's function that it calls changes, hence the digest.
     """
-    sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    package = Path(__file__).parent.parent
+    files = sorted(path for folder in COMPILED for path in (package / folder).glob("*.py"))
+    sources = b"".join(path.read_bytes() for path in files)
     digest = hashlib.sha256(sources).hexdigest()[:16]
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     if not os.access(home if home.exists() else home.parent, os.W_OK):

@@ -6,7 +6,7 @@ from math import inf
 
 from lts_bench.cost.compiled import compiled
 from lts_bench.serving.kv_cache import blocks_of, whole_tokens
-from lts_bench.serving.lanes import NEVER, end_finished, fill, gain, grow, growth, join_filled
+from lts_bench.serving.lanes import NEVER, end_finished, gain, growth, join_filled
 from lts_bench.serving.queues import Records, in_turn, least_loaded, push_back
 from lts_bench.serving.state import FLYING, IDLE, NONE, READY, Record, Rules, Simulation
 from lts_bench.serving.step_times import (
@@ -18,68 +18,7 @@ from lts_bench.serving.step_times import (
     interpolate,
     prefill_seconds,
 )
-
-
-@compiled
-def _decode_rows(rules: Rules, lanes: Records, unit: int) -> tuple[int, float]:
-    """(rows of the fullest rank, mean context of a row by the most context of a rank)."""
-    most, context = 0, 0
-    for lane in range(unit * rules.dp, (unit + 1) * rules.dp):
-        most, context = max(most, lanes[lane].rows), max(context, lanes[lane].context)
-    rows = most * rules.rows_each
-    return rows, context / max(rows, 1)
-
-
-@compiled
-def _grow_all(sim: Simulation, unit: int) -> tuple[bool, bool]:
-    """Take the room of a decode step on all ranks: (whether any sequence decodes, whether any made way)."""
-    rules, decodes, made_way = sim.rules, False, False
-    for rank in range(rules.dp):
-        lane = unit * rules.dp + rank
-        if sim.lanes[lane].rows > 0:
-            made_way = grow(sim, unit, lane, unit // rules.pp * rules.dp + rank) or made_way
-        decodes = decodes or sim.lanes[lane].rows > 0
-    return decodes, made_way
-
-
-@compiled
-def _admits_until(sim: Simulation, unit: int, now: float) -> float:
-    """Requests that arrived by then are admitted.
-
-    Ranks in lockstep prefill, in as many steps as it takes, what came before their last decode step ended, and decode
-    before they turn to later prompts: a rank's prompt holds up all, so prompts are gathered. Coordinated ranks admit
-    none while others decode until as many wait as there are ranks, or the last one has arrived.
-    """
-    rules, waiting, decodes = sim.rules, 0, False
-    for rank in range(rules.dp):
-        waiting += sim.ranks[unit // rules.pp * rules.dp + rank].waiting
-        decodes = decodes or sim.lanes[unit * rules.dp + rank].rows > 0
-    if not decodes:
-        return now
-    if rules.coordinated and waiting < rules.dp and now < sim.requests[-1].arrival_s:
-        return -inf
-    return now if rules.chunked or rules.dp == 1 else sim.units[unit].decoded_s
-
-
-@compiled
-def _fill_all(sim: Simulation, unit: int, now: float) -> tuple[int, float, float, float, bool]:
-    """Prompts of all ranks.
-
-    Returns:
-        Tokens of the fullest rank; how full the others are; attention as in ``fill``; whether requests wait that may be
-        admitted after a decode step.
-    """
-    rules, fullest, together, heaviest, total, later = sim.rules, 0, 0, 0.0, 0.0, False
-    admits_until = _admits_until(sim, unit, now)
-    for rank in range(rules.dp):
-        lane, queue = unit * rules.dp + rank, sim.ranks[unit // rules.pp * rules.dp + rank]
-        if sim.lanes[lane].filled > 0 or queue.waiting > 0:
-            part = fill(sim, lane, unit // rules.pp * rules.dp + rank, now, admits_until)
-            fullest, together = max(fullest, part[0]), together + part[0]
-            heaviest, total = max(heaviest, part[1]), max(total, part[2])
-            later = later or (queue.waiting > 0 and -inf < admits_until < sim.requests[queue.tail].arrival_s)
-    share = (together / fullest - 1) / (rules.dp - 1) if rules.dp > 1 and fullest > 0 else 0.0
-    return fullest, share, heaviest, total, later
+from lts_bench.serving.units import decode_rows, fill_all, gain_tokens, grow_all
 
 
 @compiled
@@ -87,16 +26,16 @@ def _launch(sim: Simulation, unit: int, now: float, until: float) -> None:
     """Let a ready unit's next step into the pipeline, or leave it idle where there is nothing to do."""
     rules, own, replica = sim.rules, sim.units[unit], unit // sim.rules.pp
     last_arrival = sim.requests[-1].arrival_s
-    decodes, made_way = _grow_all(sim, unit) if rules.chunked else (False, False)
-    tokens, share, heaviest, total, later = _fill_all(sim, unit, now)
+    decodes, made_way = grow_all(sim, unit) if rules.chunked else (False, False)
+    tokens, share, heaviest, total, later = fill_all(sim, unit, now)
     if tokens == 0 and not rules.chunked:
-        decodes, made_way = _grow_all(sim, unit)
+        decodes, made_way = grow_all(sim, unit)
     if tokens == 0 and not decodes:
         own.state = IDLE
         return
     rows = 0
     if decodes:
-        rows, context = _decode_rows(rules, sim.lanes, unit)
+        rows, context = decode_rows(rules, sim.lanes, unit)
         heaviest += decode_seconds(sim.times, HEAVIEST, rows, context)
         total += decode_seconds(sim.times, ALL_STAGES, rows, context)
     if tokens > 0:
@@ -120,7 +59,7 @@ def _coast(sim: Simulation, unit: int, until: float) -> None:
     """
     rules, own, first = sim.rules, sim.units[unit], unit * sim.rules.dp
     lanes, ranks, phases = sim.lanes, sim.ranks, sim.phases
-    rows, _ = _decode_rows(rules, sim.lanes, unit)
+    rows, _ = decode_rows(rules, sim.lanes, unit)
     contexts, seconds = sim.times.grid[CONTEXTS], sim.times.decode[ALL_STAGES, rows]
     while own.time < until:
         gained = gain(rules, own.steps)
@@ -141,15 +80,6 @@ def _coast(sim: Simulation, unit: int, until: float) -> None:
             ranks[lane].least = min(ranks[lane].least, ranks[lane].free + ranks[lane].unused * rules.reuse_blocks)
         own.time += interpolate(contexts, seconds, most / rows)
     sim.pipelines[unit].free_s = sim.pipelines[unit].last_end_s = own.time
-
-
-@compiled
-def _gain_tokens(rules: Rules, unit: Record, lanes: Records) -> None:
-    """A decode step has given every running sequence of a ``UNIT`` its tokens; ``lanes`` are the unit's."""
-    gained = gain(rules, unit.steps)
-    unit.steps, unit.clock = unit.steps + 1, unit.clock + gained
-    for lane in range(len(lanes)):
-        lanes[lane].context += lanes[lane].rows * gained
 
 
 @compiled
@@ -177,7 +107,7 @@ def _complete(sim: Simulation, unit: int) -> None:
     replica, first, waiting = unit // rules.pp, unit // rules.pp * rules.dp, False
     if own.decodes:
         own.decoded_s = now
-        _gain_tokens(rules, own, sim.lanes[unit * rules.dp : (unit + 1) * rules.dp])
+        gain_tokens(rules, own, sim.lanes[unit * rules.dp : (unit + 1) * rules.dp])
         if own.clock >= own.next_end:
             own.next_end = NEVER
             for rank in range(rules.dp):

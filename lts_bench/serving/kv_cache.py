@@ -18,20 +18,23 @@ def blocks_of(tokens: int, block_tokens: int) -> int:
 @compiled
 def whole_tokens(rules: Rules, request: Record) -> int:
     """KV tokens of a ``REQUEST`` at its end; the last token of an answer needs none."""
-    return request.prompt + request.output - 1 + rules.overshoot
+    tokens: int = request.prompt + request.output - 1 + rules.overshoot
+    return tokens
 
 
 @compiled
 def own_blocks(rules: Rules, request: Record, tokens: int) -> int:
     """Blocks that a ``REQUEST`` with KV of ``tokens`` has for itself."""
     needed = whole_tokens(rules, request) if rules.reserve else tokens
-    return blocks_of(needed, rules.block_tokens) - request.held * rules.reuse_blocks
+    own: int = blocks_of(needed, rules.block_tokens) - request.held * rules.reuse_blocks
+    return own
 
 
 @compiled
 def available(rules: Rules, rank: Record) -> int:
     """Blocks of a ``RANK`` that are free or hold prefixes that nobody uses."""
-    return rank.free + rank.unused * rules.reuse_blocks
+    blocks: int = rank.free + rank.unused * rules.reuse_blocks
+    return blocks
 
 
 @compiled

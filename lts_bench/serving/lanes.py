@@ -28,13 +28,15 @@ def gain(rules: Rules, steps: int) -> int:
 @compiled
 def kv_tokens(request: Record, clock: int) -> int:
     """KV of a running ``REQUEST``: its prompt, and all of its answer but the last token."""
-    return request.prefilled + clock - request.joined
+    tokens: int = request.prefilled + clock - request.joined
+    return tokens
 
 
 @compiled
 def end_clock(request: Record) -> int:
     """The clock at which a running ``REQUEST`` has its whole answer."""
-    return request.joined + request.output - request.generated
+    clock: int = request.joined + request.output - request.generated
+    return clock
 
 
 @compiled
@@ -101,7 +103,8 @@ def _fill_part(rules: Rules, times: StepTimes, request: Record, left: int) -> tu
 @compiled
 def most_sequences(rules: Rules, rank: Record) -> int:
     """Sequences that a lane may hold: an even part of all, and no more than the policy allows."""
-    return min((rank.serving + rank.waiting + rules.pp - 1) // rules.pp, rules.max_sequences)
+    most: int = min((rank.serving + rank.waiting + rules.pp - 1) // rules.pp, rules.max_sequences)
+    return most
 
 
 @compiled

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-
 from lts_bench.serving.metrics import Tariff, attainment, expenses, load_over_time, summary
 from lts_bench.serving.policy import Policy
 from lts_bench.serving.rate_search import TOLERANCE, highest_scale

@@ -1,8 +1,8 @@
 """What a replay keeps in arrays: requests, queues, KV caches, the sequences of every microbatch, pipelines.
 
-Indices: a replica has ``dp`` ranks and ``pp`` units, one a microbatch in flight. Rank r of replica k is k · dp + r, unit
-m is k · pp + m, and the sequences of unit u on rank r are those of lane u · dp + r. A unit's clock counts the tokens
-that each of its sequences has gained since the beginning: what a sequence has is told by the clock at which it joined.
+A replica has ``dp`` ranks and ``pp`` units, one a microbatch in flight. Rank r of replica k is k · dp + r, unit m is
+k · pp + m, and the sequences of unit u on rank r are those of lane u · dp + r. A unit's clock counts the tokens that
+each of its sequences has gained since the beginning: what a sequence has is told by the clock at which it joined.
 
 Records, not an array a field: a call hands on a reference to every array of ``Simulation``, at run time and in the
 compiler. Functions that are called often take the records that they need.

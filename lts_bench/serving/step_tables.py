@@ -78,20 +78,23 @@ def build_step_times(served: Served, *, rows: int, longest: int) -> StepTimes:
         rows: most rows that a rank decodes in a step.
         longest: most tokens of a sequence, or of a step that prefills.
     """
-    tokens, batches = token_grid(longest), batch_ladder(rows)
+    tokens, batches = token_grid(longest), np.union1d(batch_ladder(rows), [SHORT_PROMPT])
     whole = np.stack([served.stage_seconds(int(n), batches) for n in tokens], axis=-1)
-    decode = Phases(served.workload, batches).decode
+    decode, rung = Phases(served.workload, batches).decode, int(np.searchsorted(batches, SHORT_PROMPT))
     apart = [
         served.stage_seconds(SHORT_PROMPT, batches[:1], many) if many > 1 else whole[:, :, at]
         for at, many in enumerate((tokens // SHORT_PROMPT).tolist())
     ]
     linear = np.stack([each[:, [LONE_PREFILL, PREFILL]] for each in apart], axis=-1)
     attention = whole[:, LONE_PREFILL] - linear[:, 0]
-    one_more = np.array([np.interp(tokens + 1, tokens, lone) - lone[0] for lone in linear[:, 0]])
-    beside = whole[:, decode.stop] - whole[:, decode.start] - one_more - attention
-    prefill = np.stack([linear[:, 0], linear[:, 1], attention / tokens, beside], axis=1)
+    # As many rows as tokens, and a multiple of a tile of a matrix product: a token more would cost a whole tile.
+    at, twice = (int(np.searchsorted(tokens, n)) for n in (SHORT_PROMPT, 2 * SHORT_PROMPT))
+    marginal = whole[:, decode.stop + rung, at] - whole[:, decode.start + rung, at]
+    beside = marginal - (linear[:, 0, twice] - linear[:, 0, at])
+    kinds = [linear[:, 0], linear[:, 1], attention / tokens, np.broadcast_to(beside[:, None], attention.shape)]
+    prefill = np.ascontiguousarray(np.stack(kinds, axis=1))
     grid = np.array([tokens, tokens + 1.0])
-    return StepTimes(grid, _every_row(batches, whole[:, decode], rows), np.ascontiguousarray(prefill))
+    return StepTimes(grid, _every_row(batches, whole[:, decode], rows), prefill)
 
 
 def _every_row(batches: NDArray[np.int64], rungs: FloatArray, rows: int) -> FloatArray:

@@ -2,8 +2,8 @@
 
 A step of decoding takes D(rows, context). A step that prefills n tokens takes G(n), all but the attention between
 tokens, and A(end) − A(begin) for every part of a prompt from ``begin`` to ``end``; beside rows that decode it adds
-G(rows + n) − G(rows) + B(n): the marginal work of its tokens, and launches that decode steps and prefills do not share.
-All are tables, linear between their points.
+G(rows + n) − G(rows) + B: the marginal work of its tokens, and launches that decode steps and prefills do not share.
+D, G and A are tables, linear between their points.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from lts_bench.cost.compiled import compiled
 
 FloatArray = NDArray[np.float64]
 HEAVIEST, ALL_STAGES = range(2)
-"""Times of the heaviest pipeline stage, which limits the rate, and of all stages in turn, which is the latency; of one stage they are equal."""
+"""Times of the heaviest pipeline stage, which limits the rate, and of all stages in turn, which is the latency; where
+there is one stage they are equal."""
 TOKENS, CONTEXTS = range(2)
 LONE, ALL_RANKS, ATTENTION, BESIDE = range(4)
-"""G where one data-parallel rank prefills, G where all do, A ÷ tokens, and B."""
+"""G where one data-parallel rank prefills, G where all do, A ÷ tokens, and B, which is the same for all tokens."""
 
 
 class StepTimes(NamedTuple):
     """Tables of a replica.
 
     Attributes:
-        grid: (2, points) ascending: ``TOKENS`` of a step or of a prompt, ``CONTEXTS``: mean tokens that a row attends to.
+        grid: (2, points) ascending: ``TOKENS`` of a step or a prompt; ``CONTEXTS``, mean tokens that a row attends to.
         decode: (2, rows + 1, points) seconds D by stages, rows of the fullest rank, context.
         prefill: (2, 4, points) seconds by stages, kind and tokens of the fullest rank: ``LONE``, ``ALL_RANKS``,
             ``ATTENTION``, ``BESIDE``.
@@ -49,7 +50,8 @@ def interpolate(grid: FloatArray, values: FloatArray, x: float) -> float:
         else:
             high = middle
     slope = (values[high] - values[low]) / (grid[high] - grid[low])
-    return values[low] + max(x - grid[low], 0.0) * slope
+    found: float = values[low] + max(x - grid[low], 0.0) * slope
+    return found
 
 
 @compiled
@@ -81,8 +83,8 @@ def prefill_seconds(times: StepTimes, stages: int, tokens: int, rows: int, share
     """What the tokens of a prefill add to a step of ``rows`` that decode, their attention aside."""
     if rows == 0:
         return linear_seconds(times, stages, tokens, share)
-    more = linear_seconds(times, stages, rows + tokens, share) - linear_seconds(times, stages, rows, share)
-    return more + interpolate(times.grid[TOKENS], times.prefill[stages, BESIDE], tokens)
+    beside: float = times.prefill[stages, BESIDE, 0]
+    return beside + linear_seconds(times, stages, rows + tokens, share) - linear_seconds(times, stages, rows, share)
 
 
 def constant_times(decode_s: float, token_s: float, rows: int) -> StepTimes:

@@ -93,10 +93,10 @@ def test_several_prompts_in_a_step() -> None:
 
 def test_a_mixed_step_is_the_closed_form_s() -> None:
     one = served(load_model("llama-3.1-8b"), "trtllm")
-    times = build_step_times(one, rows=16, longest=LONGEST)
-    (at,) = closed_form(one, 512, [16])
-    marginal = prefill_seconds(times, HEAVIEST, 512, 16, 0.0) + attention_seconds(times, HEAVIEST, 0, 512)
-    assert marginal == pytest.approx(at.service, rel=0.02)
+    times = build_step_times(one, rows=64, longest=LONGEST)
+    (at,) = closed_form(one, 512, [64])
+    marginal = prefill_seconds(times, HEAVIEST, 512, 64, 0.0) + attention_seconds(times, HEAVIEST, 0, 512)
+    assert marginal == pytest.approx(at.service, rel=0.03)
 
 
 @given(st.integers(1, LONGEST - 1))
