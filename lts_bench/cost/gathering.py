@@ -137,7 +137,7 @@ def add_rows(
 ) -> None:  # fmt: skip
     """Add the rows of a block's edges to the sums of the first ``many`` live strategies, all of as many axes."""
     begin, source_of, target_of, strides, base = rows.first, rows.source, rows.target, rows.strides, rows.base
-    codes, degrees = given.codes, given.degrees
+    codes, degrees, which = given.codes, given.degrees, rows.which
     axes = np.uint64(program.two_axes[degrees[np.uint64(first)]])
     for k in range(np.uint64(begin[block]), np.uint64(begin[block + 1])):
         source, target, stride = source_of[k], target_of[k], strides[axes, k]
@@ -145,7 +145,7 @@ def add_rows(
             n = np.uint64(live[m])
             at = np.uint64(first) + n
             row = base[degrees[at], k] + codes[at, source] * stride + codes[at, target]
-            add_line(sums, n, 1.0, table, row)
+            add_line(sums, n, 1.0, table, which[row])
 
 
 @compiled
@@ -208,6 +208,7 @@ def begin_line(
 ) -> None:  # fmt: skip
     """Start the sums of stages with their host time, the total with the sends between stages."""
     table, base, codes, source = lines[line], program.sends.base, given.codes, program.sends.source[0]
+    which = program.sends.which
     degrees, pp, count = given.degrees, program.pp, program.stage_count
     live, total, stage_sums = sums.live, sums.total, sums.stage
     stages = np.uint64(len(stage_sums) // len(total))
@@ -217,7 +218,7 @@ def begin_line(
         its = degrees[at]
         for phase in range(LINE):
             total[n, phase] = 0.0
-        add_line(total, n, 1.0, table, base[its, 0] + codes[at, source])
+        add_line(total, n, 1.0, table, which[base[its, 0] + codes[at, source]])
         add_line(total, n, pp[its], overhead, line)
         if pp[its] > 1:
             for row in range(n * stages, n * stages + np.uint64(count[its])):

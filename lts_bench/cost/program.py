@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lts_bench.cost.lockstep import wait_rows
 from lts_bench.cost.nodes import ACTIVATION_BYTES, Setting
 from lts_bench.cost.phases import FIRST_RUNG
-from lts_bench.cost.rows import LINE, Place, RowStore
+from lts_bench.cost.rows import LINE, Place, in_strips
 from lts_bench.cost.steady import NO_LIMIT, Rules
 from lts_bench.cost.tables import Tables
 from lts_bench.space.operators import LOOKUP
@@ -32,6 +32,7 @@ class Rows(NamedTuple):
         sources: (2, k, choices) on a mesh of one and of two axes.
         targets: (2, k, choices).
         base: (degrees, k).
+        which: (rows,) the row of the table that a row is.
     """
 
     first: IntArray
@@ -39,6 +40,7 @@ class Rows(NamedTuple):
     target: IndexArray
     strides: IndexArray
     base: IndexArray
+    which: IndexArray
 
 
 class Program(NamedTuple):
@@ -152,7 +154,7 @@ def build_program(tables: Tables) -> Program:
     wait_row, waits, shares = wait_rows(setting, degrees)
     edges = [edge for edge in tables.edges if edge.decodes]
     prompts = [edge for edge in tables.edges if not edge.decodes]
-    packed, overhead = _rows(tables, edges), overhead_seconds(setting)
+    packed, overhead = _rows(tables, edges, tables.which), overhead_seconds(setting)
     lines = -(-(FIRST_RUNG + len(setting.phases.batches)) // LINE)
     return Program(
         sizes=np.array([len(degrees), *(len(each.choices) for each in tables.rules.operators)]),
@@ -161,11 +163,11 @@ def build_program(tables: Tables) -> Program:
         letters=tables.letters[:, 0].astype(np.uint8),
         edges=packed,
         lines=tables.lines[:lines],
-        prompts=_rows(tables, prompts),
+        prompts=_rows(tables, prompts, tables.which_prompt),
         prefill=tables.prompts[0],
-        operators=_rows(tables, tables.operators),
+        operators=_rows(tables, tables.operators, np.arange(len(tables.memory), dtype=np.uint32)),
         memory=tables.memory,
-        sends=_rows(tables, [tables.sends]),
+        sends=_rows(tables, [tables.sends], tables.which),
         stage_rows=tables.stages.counts.astype(np.float64),
         stage_memory=_stage_memory(tables).astype(np.float64),
         stored=_stored(),
@@ -182,7 +184,7 @@ def build_program(tables: Tables) -> Program:
         waits=_phases(waits, 1.0),
         shares=_phases(shares, 0.0),
         overhead=np.pad(overhead, (0, -len(overhead) % LINE)).reshape(-1, LINE)[:lines],
-        mixed=_mixed_lines(tables.times if setting.phases.mixed else overhead[None], setting),
+        mixed=_mixed_lines(tables.distinct_times, setting),
         mixed_overhead=_mixed_lines(overhead[None], setting)[:, 0],
         rules=serving_rules(setting),
         fixed_bytes=(setting.model.extra_parameters + setting.model.vectors) * ACTIVATION_BYTES,
@@ -207,12 +209,10 @@ def _mixed_lines(times: FloatArray, setting: Setting) -> FloatArray:
     """(rows, phases) of the mixed steps as (lines, rows, LINE), their rungs where those of the decode steps stand."""
     if not setting.phases.mixed:
         return np.zeros((0, len(times), LINE))
-    store = RowStore()
-    store.add(np.pad(times[:, setting.phases.decode.stop :], ((0, 0), (FIRST_RUNG, 0))))
-    return store.join(LINE)
+    return in_strips(np.pad(times[:, setting.phases.decode.stop :], ((0, 0), (FIRST_RUNG, 0))), LINE)
 
 
-def _rows(tables: Tables, places: Sequence[Place]) -> Rows:
+def _rows(tables: Tables, places: Sequence[Place], which: IndexArray) -> Rows:
     """Rows of the blocks' edges or operators, which come block by block."""
     owners = np.array([each.block for each in places], dtype=np.int64)
     return Rows(
@@ -223,4 +223,5 @@ def _rows(tables: Tables, places: Sequence[Place]) -> Rows:
         base=np.array([each.base for each in places], dtype=np.uint32)
         .reshape(len(places), len(tables.degrees))
         .T.copy(),
+        which=which,
     )

@@ -49,23 +49,37 @@ class RowStore:
         self._filled += len(flat)
         return first
 
-    def join(self, width: int) -> FloatArray:
-        """(columns ÷ width, rows, width) all rows in strips of so many columns, the last one filled up with zeros.
-
-        The first row begins a cache line; the store is empty afterwards.
-        """
-        columns = self._parts[0].shape[1] if self._parts else width
-        joined = _aligned((-(-columns // width), self._filled, width))
-        first = 0
-        for part in self._parts:
-            for strip, rows in enumerate(joined[:, first : first + len(part)]):
-                given = part[:, strip * width : (strip + 1) * width]
-                rows[:, : given.shape[1]] = given
-                rows[:, given.shape[1] :] = 0.0
-            first += len(part)
+    def join(self, width: int) -> tuple[FloatArray, NDArray[np.uint32]]:
+        """Distinct rows in strips, and (rows,) which of them every row is; the store is empty afterwards."""
+        rows = np.concatenate(self._parts) if self._parts else np.zeros((0, width))
         self._parts.clear()
         self._filled = 0
-        return joined
+        first, which = _alike(rows)
+        return in_strips(rows[first], width), which
+
+
+def _alike(rows: FloatArray) -> tuple[IntArray, NDArray[np.uint32]]:
+    """(distinct,) the first of equal rows, and (rows,) which of these every row is.
+
+    Rows are told apart by 64 bits: the sum of their own bits times odd numbers.
+    """
+    factors = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], dtype=np.uint64) * 2 + 1
+    keys = np.ascontiguousarray(rows).view(np.uint64) @ factors
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    return first, which.astype(np.uint32)
+
+
+def in_strips(rows: FloatArray, width: int) -> FloatArray:
+    """(columns ÷ width, rows, width) rows in strips of so many columns, the last one filled up with zeros.
+
+    The first row begins a cache line.
+    """
+    strips = _aligned((-(-rows.shape[1] // width), len(rows), width))
+    for number, strip in enumerate(strips):
+        given = rows[:, number * width : (number + 1) * width]
+        strip[:, : given.shape[1]] = given
+        strip[:, given.shape[1] :] = 0.0
+    return strips
 
 
 def _aligned(shape: tuple[int, ...]) -> FloatArray:

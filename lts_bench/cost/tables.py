@@ -32,8 +32,8 @@ class Tables:
 
     Attributes:
         blocks: what is counted per stage.
-        lines: (lines, rows, LINE) seconds of edges, the phases in whole lines; ``prompts`` (1, rows, LINE) of those
-            that exist in the prefill alone.
+        lines: (lines, distinct rows, LINE) seconds of edges, the phases in whole lines, and ``which`` (rows,) of them
+            a row is; ``prompts`` and ``which_prompt`` are those of edges that exist in the prefill alone.
         memory: (rows, 4) bytes of operators; KV counts the room that must stay free beside it.
         letters: (decisions, 2, most choices) choice → position on a mesh of one or two axes.
     """
@@ -51,22 +51,30 @@ class Tables:
         for index, block in enumerate(self.blocks):
             self._add_block(index, block)
         self.sends = self._add_sends()
-        self.lines, self.prompts = self._times.join(LINE), self._prompts.join(LINE)
-        self.memory = self._memory.join(MEMORY)[0]
+        self.lines, self.which = self._times.join(LINE)
+        self.prompts, self.which_prompt = self._prompts.join(LINE)
+        memory, which = self._memory.join(MEMORY)
+        self.memory = memory[0][which]
         self.memory[:, [KV_MEAN, KV_FULL]] /= setting.phases.workload.free_memory_fraction or 1.0
         self.letters = self._letter_maps()
         self.stages = self._stages(stages)
 
     def seconds(self, edges: Place, row: int) -> FloatArray:
         """(phases,) one row of joined edges."""
-        held = (self.lines if edges.decodes else self.prompts)[:, row].ravel()
+        lines, which = (self.lines, self.which) if edges.decodes else (self.prompts, self.which_prompt)
+        held = lines[:, which[row]].ravel()
         phases = len(self.setting.phases)
         return held[:phases] if edges.decodes else np.pad(held[:FIRST_RUNG], (0, phases - FIRST_RUNG))
 
+    @property
+    def distinct_times(self) -> FloatArray:
+        """(distinct rows, phases) ``lines`` row by row."""
+        return np.moveaxis(self.lines, 0, 1).reshape(self.lines.shape[1], -1)[:, : len(self.setting.phases)]
+
     @cached_property
     def times(self) -> FloatArray:
-        """(rows, phases) ``lines`` row by row."""
-        return np.moveaxis(self.lines, 0, 1).reshape(self.lines.shape[1], -1)[:, : len(self.setting.phases)]
+        """(rows, phases) seconds of edges."""
+        return self.distinct_times[self.which]
 
     def edge_of(self, block: Block, edge: Edge) -> Place:
         """The table of a block's edge."""
@@ -189,7 +197,7 @@ class Tables:
     @cached_property
     def nbytes(self) -> int:
         """Bytes of all tables."""
-        return int(self.lines.nbytes + self.prompts.nbytes + self.memory.nbytes)
+        return int(self.lines.nbytes + self.prompts.nbytes + self.which.nbytes + self.memory.nbytes)
 
 
 def _is_moe(block: Block) -> bool:

@@ -101,7 +101,7 @@ def _gathered(
     row = rows.base[degrees, k] + codes[:, rows.source[k]] * rows.strides[program.two_axes[degrees], k]
     if rows.target[k]:
         row = row + codes[:, rows.target[k]]
-    found: FloatArray = table[..., row, :]
+    found: FloatArray = table[..., rows.which[row], :]
     return found
 
 

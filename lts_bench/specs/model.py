@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from lts_bench.specs.formats import DTYPE_BYTES, Precision
 from lts_bench.specs.layers import Layer, MoeFfn
@@ -48,7 +49,7 @@ class Model:
 
         Where only some layers of a feed-forward part have the mixer, those without are ``none_dense`` or ``none_moe``.
         """
-        names = {(each.mixer_name, each.ffn_name) for each in self.layers}
+        names = self._part_names
         mixers = {mixer for mixer, _ in names if mixer}
         if not layer.ffn_name:
             return layer.mixer_name
@@ -56,6 +57,11 @@ class Model:
             shared = any(mixer and ffn == layer.ffn_name for mixer, ffn in names)
             return f"none_{layer.ffn_name}" if shared and len(mixers) == 1 else layer.ffn_name
         return f"{layer.mixer_name}_{layer.ffn_name}" if len(mixers) > 1 else layer.ffn_name
+
+    @cached_property
+    def _part_names(self) -> frozenset[tuple[str, str]]:
+        """Names of mixer and feed-forward part that occur together."""
+        return frozenset((each.mixer_name, each.ffn_name) for each in self.layers)
 
     @property
     def kinds(self) -> dict[str, int]:

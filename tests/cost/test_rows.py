@@ -30,12 +30,13 @@ def test_rows_stand_where_the_store_says() -> None:
     tables = [np.arange(30.0).reshape(2, 3, 5), np.full((1, 5), -1.0), np.arange(10.0).reshape(1, 2, 1, 5)]
     firsts = [store.add(table) for table in tables]
     assert firsts == [0, 6, 7]
-    joined = store.join(4)
-    assert joined.shape == (2, 9, 4) and joined.ctypes.data % 64 == 0
-    assert joined[0, 1 * 3 + 2] == pytest.approx(tables[0][1, 2, :4])
-    assert joined[1, 1 * 3 + 2] == pytest.approx([tables[0][1, 2, 4], 0, 0, 0])
+    strips, which = store.join(4)
+    assert strips.shape == (2, 7, 4) and which.shape == (9,)  # the last table repeats rows of the first
+    assert strips[0, which[1 * 3 + 2]] == pytest.approx(tables[0][1, 2, :4])
+    assert strips[1, which[1 * 3 + 2]] == pytest.approx([tables[0][1, 2, 4], 0, 0, 0])
     for first, table in zip(firsts, tables, strict=True):
-        assert (joined[0, first : first + table.size // 5] == table.reshape(-1, 5)[:, :4]).all()
+        rows = which[first : first + table.size // 5]
+        assert (strips[0, rows] == table.reshape(-1, 5)[:, :4]).all()
 
 
 def test_a_joined_store_is_empty() -> None:
@@ -43,11 +44,23 @@ def test_a_joined_store_is_empty() -> None:
     store.add(np.ones((3, 2)))
     store.join(2)
     assert store.add(np.zeros((1, 2))) == 0
-    assert store.join(2).tolist() == [[[0.0, 0.0]]]
-    assert store.join(2).shape == (1, 0, 2)
+    assert store.join(2)[0].tolist() == [[[0.0, 0.0]]]
+    assert store.join(2)[0].shape == (1, 0, 2)
 
 
 @pytest.mark.parametrize(("key", "expected"), [("ffn.up", (4, 16)), ("embed", (4, 16)), ("experts.up", (4, 4))])
 def test_positions_on_one_and_two_axes(key: str, expected: tuple[int, int]) -> None:
     known = [*operators(dense_model()), *operators(moe_model())]
     assert {positions(operator) for operator in known if operator.name == key} == {expected}
+
+
+def test_equal_rows_are_kept_once() -> None:
+    store = RowStore()
+    rows = np.arange(30.0).reshape(3, 10)
+    assert store.add(np.stack([rows, rows[::-1]])) == 0
+    assert store.add(rows[:1]) == 6
+    strips, which = store.join(8)
+    assert strips.shape == (2, 3, 8)
+    unrolled = np.moveaxis(strips, 0, 1).reshape(3, 16)[which]
+    assert (unrolled[:, :10] == np.concatenate([rows, rows[::-1], rows[:1]])).all()
+    assert not unrolled[:, 10:].any() and strips.ctypes.data % 64 == 0
