@@ -1,4 +1,4 @@
-"""What all tests share: examples may take what time they take, as machines differ."""
+"""Lets every test, however deep it lies, import the fakes beside this file; examples take what time they take."""
 
 from hypothesis import settings
 
