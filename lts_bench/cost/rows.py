@@ -59,14 +59,17 @@ class RowStore:
 
 
 def _alike(rows: FloatArray) -> tuple[IntArray, NDArray[np.uint32]]:
-    """(distinct,) the first of equal rows, and (rows,) which of these every row is.
+    """(distinct,) the first of equal rows in their order, and (rows,) which of these every row is.
 
     Rows are told apart by 64 bits: the sum of their own bits times odd numbers.
     """
     factors = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], dtype=np.uint64) * 2 + 1
     keys = np.ascontiguousarray(rows).view(np.uint64) @ factors
     _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    return first, which.astype(np.uint32)
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=np.uint32)
+    rank[order] = np.arange(len(order), dtype=np.uint32)
+    return first[order], rank[which]
 
 
 def in_strips(rows: FloatArray, width: int) -> FloatArray:
