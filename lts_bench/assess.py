@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from lts_bench.cost import evaluator
 from lts_bench.cost.breakdown import time_rows
-from lts_bench.cost.model import CostModel
+from lts_bench.cost.model import cost_of
 from lts_bench.cost.nodes import Setting
 from lts_bench.cost.phases import Phases
 from lts_bench.cost.utilisation import utilisation
@@ -82,15 +81,9 @@ def assess(model: Model, cluster: Cluster, engine: Engine, workload: Workload, s
     """Evaluate one strategy, whether or not it is in a task's space."""
     phases = Phases.of(workload, engine)
     setting = Setting(model, cluster, engine, phases, strategy.redundant_experts, strategy.padding)
-    cost, vector = _alone(setting, strategy)
+    cost, vector = cost_of(setting, strategy)
     raw = cost.raw(vector[None])[0]
     return Assessment(setting, strategy, raw, cost.memory_parts(vector, float(raw[evaluator.BATCH])))
-
-
-def _alone(setting: Setting, strategy: Strategy) -> tuple[CostModel, NDArray[np.int64]]:
-    """The cost of one strategy's degrees, and its vector."""
-    cost = CostModel(setting, [strategy.degrees], strategy.stages)
-    return cost, np.array([0, *(each.index(strategy.sharding[each.key]) for each in cost.tables.rules.operators)])
 
 
 def drawn(setting: Setting, strategy: Strategy, count: int, seed: int) -> Iterator[Assessment]:
@@ -221,6 +214,6 @@ def _document(assessment: Assessment, checked: Checked) -> dict[str, Any]:
 def _at_its_batch(assessment: Assessment) -> dict[str, Any]:
     """Utilisation, and the time of each operator and collective, at the strategy's own batch size."""
     phases = Phases(assessment.setting.phases.workload, np.array([int(assessment.raw[evaluator.BATCH])]))
-    cost, vector = _alone(replace(assessment.setting, phases=phases), assessment.strategy)
+    cost, vector = cost_of(replace(assessment.setting, phases=phases), assessment.strategy)
     operators, collectives = time_rows(cost.tables, assessment.strategy)
     return {"mfu": utilisation(cost, vector), "operators": operators, "collectives": collectives}

@@ -71,7 +71,7 @@ def _routed_row(tables: Tables, block: Block, edge: Edge, strategy: Strategy) ->
         _position(prices, end, strategy) if end.axes == 2 else end.index(strategy.sharding[end.key])
         for end in (source, target)
     ]
-    time = tables.times[table.base[0] + ends[0] * table.targets[prices.mesh.axes - 1] + ends[1]]
+    time = tables.seconds(table, table.base[0] + ends[0] * table.targets[prices.mesh.axes - 1] + ends[1])
     name = {"dispatch": "experts.dispatch", "experts": "experts", "combine": "experts.combine"}[edge.role]
     key = source.key if edge.role == "combine" else target.key
     return _times(key, strategy, time) | {"operator": f"{block.kind}.{name}"}

@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lts_bench.cost import evaluator
+from lts_bench.cost.best_batch import taken
 from lts_bench.cost.nodes import KV_FULL, KV_MEAN, WEIGHTS, Setting
 from lts_bench.cost.program import build_program
+from lts_bench.cost.steady import Round
 from lts_bench.cost.tables import Tables
 from lts_bench.cost.vectorised import Sums
-from lts_bench.space.strategy import Degrees
+from lts_bench.space.strategy import Degrees, Strategy
 
 COST_MODEL_VERSION = "2"
 """Changes whenever any score may."""
@@ -34,6 +36,19 @@ class CostModel:
         """(n, columns of ``evaluator``) every number of an evaluation."""
         return evaluator.raw(self.program, vectors)
 
+    def stage_seconds(self, vector: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """((phases,) all stages, (phases,) the heaviest stage) of a legal vector."""
+        sums = Sums.of(self.program, vector[None])
+        return sums.total[0], sums.heaviest[0]
+
+    def rounds(self, vector: NDArray[np.int64]) -> Round:
+        """The (rungs,) rounds of a legal vector."""
+        return taken(Sums.of(self.program, vector[None]).rounds, 0)
+
+    def capacity(self, vector: NDArray[np.int64]) -> int:
+        """Largest batch of a rank within the memory, at most the engine's; 0 where one sequence does not fit."""
+        return int(min(Sums.of(self.program, vector[None]).replica.capacity[0], self.setting.engine.max_batch))
+
     def memory_parts(self, vector: NDArray[np.int64], batch: float) -> dict[str, float]:
         """Bytes of the fullest device at a batch size, and how long one sequence may get.
 
@@ -54,3 +69,9 @@ class CostModel:
             "kv_per_sequence": float(whole),
             "longest_sequence_tokens": float(np.floor(room / whole * context)) if whole else float(context),
         }
+
+
+def cost_of(setting: Setting, strategy: Strategy) -> tuple[CostModel, NDArray[np.int64]]:
+    """The cost model of one strategy's degrees, and the strategy's vector."""
+    cost = CostModel(setting, [strategy.degrees], strategy.stages)
+    return cost, np.array([0, *(each.index(strategy.sharding[each.key]) for each in cost.tables.rules.operators)])

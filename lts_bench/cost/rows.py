@@ -49,13 +49,18 @@ class RowStore:
         self._filled += len(flat)
         return first
 
-    def join(self, width: int) -> tuple[FloatArray, NDArray[np.uint32]]:
-        """Distinct rows in strips, and (rows,) which of them every row is; the store is empty afterwards."""
-        rows = np.concatenate(self._parts) if self._parts else np.zeros((0, width))
+    def join(self) -> FloatArray:
+        """All rows in one array; the store is empty afterwards."""
+        rows = np.concatenate(self._parts) if self._parts else np.zeros((0, 1))
         self._parts.clear()
         self._filled = 0
-        first, which = _alike(rows)
-        return in_strips(rows[first], width), which
+        return rows
+
+
+def distinct_strips(rows: FloatArray, width: int) -> tuple[FloatArray, NDArray[np.uint32]]:
+    """Distinct rows in strips, and (rows,) which of them every row is."""
+    first, which = _alike(rows)
+    return in_strips(rows[first], width), which
 
 
 def _alike(rows: FloatArray) -> tuple[IntArray, NDArray[np.uint32]]:

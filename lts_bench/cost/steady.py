@@ -70,15 +70,6 @@ class Round(NamedTuple):
     prefill: Number
 
 
-ROUND = 4
-"""Rows of an array of rounds, in the order of ``Round``, one column a rung of the batch ladder."""
-
-
-def round_at(rounds: FloatArray, rung: int) -> Round:
-    """The round at a rung."""
-    return Round(*rounds[:, rung].tolist())
-
-
 @formula
 def sequences_held(weights: Number, mean_kv: Number, whole_kv: Number, pp: Number, room: Number) -> Number:
     """Largest b of a stage with weights + max(b·pp · mean KV, one whole KV) ≤ room; 0 where b = 1 does not fit.

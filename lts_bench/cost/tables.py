@@ -18,7 +18,7 @@ from lts_bench.cost.graph import Block, Edge, block_counts, joined, model_blocks
 from lts_bench.cost.nodes import KV_FULL, KV_MEAN, Setting
 from lts_bench.cost.phases import FIRST_RUNG
 from lts_bench.cost.pricing import Pricing, distinct_keys
-from lts_bench.cost.rows import LINE, MEMORY, IntArray, Place, RowStore, StageRows, distinct, positions
+from lts_bench.cost.rows import LINE, IntArray, Place, RowStore, StageRows, distinct, distinct_strips, positions
 from lts_bench.cost.stages import crossings, heaviest_stages, send_seconds
 from lts_bench.space.operators import Operator
 from lts_bench.space.strategy import Degrees, even_stages
@@ -51,10 +51,9 @@ class Tables:
         for index, block in enumerate(self.blocks):
             self._add_block(index, block)
         self.sends = self._add_sends()
-        self.lines, self.which = self._times.join(LINE)
-        self.prompts, self.which_prompt = self._prompts.join(LINE)
-        memory, which = self._memory.join(MEMORY)
-        self.memory = memory[0][which]
+        self.lines, self.which = distinct_strips(self._times.join(), LINE)
+        self.prompts, self.which_prompt = distinct_strips(self._prompts.join(), LINE)
+        self.memory = self._memory.join()
         self.memory[:, [KV_MEAN, KV_FULL]] /= setting.phases.workload.free_memory_fraction or 1.0
         self.letters = self._letter_maps()
         self.stages = self._stages(stages)
@@ -70,11 +69,6 @@ class Tables:
     def distinct_times(self) -> FloatArray:
         """(distinct rows, phases) ``lines`` row by row."""
         return np.moveaxis(self.lines, 0, 1).reshape(self.lines.shape[1], -1)[:, : len(self.setting.phases)]
-
-    @cached_property
-    def times(self) -> FloatArray:
-        """(rows, phases) seconds of edges."""
-        return self.distinct_times[self.which]
 
     def edge_of(self, block: Block, edge: Edge) -> Place:
         """The table of a block's edge."""

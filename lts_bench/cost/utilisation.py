@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from lts_bench.cost.kernels import gemm_rate
 from lts_bench.cost.model import CostModel
 from lts_bench.cost.phases import FIRST_RUNG, PREFILL
-from lts_bench.cost.rounds import stage_seconds
 from lts_bench.specs.chip import Chip
 from lts_bench.specs.formats import WeightGroup
 from lts_bench.specs.layers import MoeFfn
@@ -55,7 +54,7 @@ def utilisation(cost: CostModel, vector: NDArray[np.int64]) -> dict[str, float]:
     setting, degrees = cost.setting, cost.tables.degrees[int(vector[0])]
     phases, pp = setting.phases, degrees.pp
     layers, head = product_seconds(setting.model, setting.cluster.chip)
-    total, heaviest = stage_seconds(cost, vector)
+    total, heaviest = cost.stage_seconds(vector)
     needed = {
         "prefill": phases.prompts * (phases.workload.isl * layers + head),
         "decode": int(phases.batches[0]) * (layers + head),

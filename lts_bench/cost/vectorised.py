@@ -47,6 +47,7 @@ class Sums:
         legal: (n,).
         replica: (n,) capacity, pp, dp.
         stage_bytes: (n, stages, MEMORY) bytes of every distinct stage; ``buffers`` (n,) the largest buffer.
+        total: (n, phases) seconds of all stages; ``heaviest`` (n, phases) of the heaviest one.
         rounds: (n, rungs) the rounds of the batch ladder.
     """
 
@@ -56,6 +57,8 @@ class Sums:
     replica: Replica
     stage_bytes: FloatArray
     buffers: FloatArray
+    total: FloatArray
+    heaviest: FloatArray
     rounds: Round
 
     @classmethod
@@ -71,20 +74,16 @@ class Sums:
         room = program.rules.memory_limit - (buffers + program.fixed_bytes)
         weights, mean_kv, whole_kv, _ = np.moveaxis(held, 2, 0)
         capacity = sequences_held(weights, mean_kv, whole_kv, pp[:, None], room[:, None]).min(axis=1)
-        total, heaviest = _seconds(program, program.lines, program.overhead, degrees, codes)
+        total, heaviest = _all_seconds(program, degrees, codes)
         legal = inside & (total[:, PREFILL] < ILLEGAL_SECONDS)
-        alone = heaviest[:, LONE_PREFILL, None]
-        if len(program.mixed):
-            mixed = _seconds(program, program.mixed, program.mixed_overhead, degrees, codes)[1]
-            alone = (mixed - heaviest)[:, FIRST_RUNG : FIRST_RUNG + len(program.ladder)]
-        rounds = _rounds(program, degrees, total, heaviest, alone)
-        return cls(program, degrees, legal, Replica(capacity, pp, dp), held, buffers, rounds)
+        rounds = _rounds(program, degrees, total, heaviest)
+        return cls(program, degrees, legal, Replica(capacity, pp, dp), held, buffers, total, heaviest, rounds)
 
     def take(self, rows: IntArray) -> Sums:
         """Those of some strategies."""
         replica, rounds = taken(self.replica, rows), taken(self.rounds, rows)
-        held, buffers = self.stage_bytes[rows], self.buffers[rows]
-        return Sums(self.program, self.degrees[rows], self.legal[rows], replica, held, buffers, rounds)
+        arrays = (each[rows] for each in (self.stage_bytes, self.buffers, self.total, self.heaviest))
+        return Sums(self.program, self.degrees[rows], self.legal[rows], replica, *arrays, rounds)
 
     def memory(self, batch: FloatArray) -> FloatArray:
         """(n, k) bytes of the fullest device at (n, k) batch sizes."""
@@ -154,17 +153,34 @@ def _seconds(
     return _in_phases(total), _in_phases(heaviest)
 
 
+def _all_seconds(program: Program, degrees: IntArray, codes: IntArray) -> tuple[FloatArray, FloatArray]:
+    """(n, phases) seconds of all stages, and of the heaviest one, those of mixed steps last."""
+    stop = FIRST_RUNG + len(program.ladder)
+    alone = _seconds(program, program.lines, program.overhead, degrees, codes)
+    if not len(program.mixed):
+        return alone[0][:, :stop], alone[1][:, :stop]
+    mixed = _seconds(program, program.mixed, program.mixed_overhead, degrees, codes)
+    total, heaviest = (
+        np.concatenate([one[:, :stop], other[:, FIRST_RUNG:stop]], axis=1)
+        for one, other in zip(alone, mixed, strict=True)
+    )
+    return total, heaviest
+
+
 def _in_phases(lines: FloatArray) -> FloatArray:
     """(lines, n, LINE) as (n, phases)."""
     return np.moveaxis(lines, 0, 1).reshape(lines.shape[1], -1)
 
 
-def _rounds(program: Program, degrees: IntArray, total: FloatArray, heaviest: FloatArray, alone: FloatArray) -> Round:
-    """(n, rungs) rounds. A prefill costs what one rank's does, ``alone``, and a share of what all ranks' add."""
+def _rounds(program: Program, degrees: IntArray, total: FloatArray, heaviest: FloatArray) -> Round:
+    """(n, rungs) rounds. A prefill costs what one rank's does, and a share of what all ranks' add."""
     rungs = slice(FIRST_RUNG, FIRST_RUNG + len(program.ladder))
     rows = program.wait_row[degrees]
     waits, shares = program.waits[rows, rungs], program.shares[rows, rungs]
     lone, every = total[:, LONE_PREFILL, None], total[:, PREFILL, None]
+    alone = heaviest[:, LONE_PREFILL, None]
+    if len(program.mixed):
+        alone = heaviest[:, rungs.stop :] - heaviest[:, rungs]
     service = alone + shares * (heaviest[:, PREFILL] - heaviest[:, LONE_PREFILL])[:, None]
     whole = lone + shares * (every - lone)
     pp = program.pp[degrees, None]

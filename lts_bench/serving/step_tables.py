@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lts_bench.cost.model import CostModel
+from lts_bench.cost.model import CostModel, cost_of
 from lts_bench.cost.nodes import Setting
 from lts_bench.cost.phases import LONE_PREFILL, PREFILL, Phases, batch_ladder
-from lts_bench.cost.rounds import stage_seconds
 from lts_bench.serving.step_times import StepTimes
 from lts_bench.space.strategy import Strategy
 from lts_bench.specs.cluster import Cluster
@@ -41,8 +40,7 @@ class Served:
         """The cost of this strategy in the given phases, and its vector."""
         strategy = self.strategy
         setting = Setting(self.model, self.cluster, self.engine, phases, strategy.redundant_experts, strategy.padding)
-        cost = CostModel(setting, [strategy.degrees], strategy.stages)
-        return cost, np.array([0, *(each.index(strategy.sharding[each.key]) for each in cost.tables.rules.operators)])
+        return cost_of(setting, strategy)
 
     def kv_tokens(self) -> int:
         """Tokens of KV cache that a data-parallel rank has room for beside weights and buffers; 0 where none.
@@ -59,7 +57,8 @@ class Served:
     def stage_seconds(self, isl: int, batches: NDArray[np.int64], prompts: int = 1) -> FloatArray:
         """(2, phases) seconds of the heaviest stage and of all; decode is at a context of isl + 1 tokens."""
         phases = Phases(Workload(isl, osl=2), batches, mixed=True, prompts=prompts)
-        total, heaviest = stage_seconds(*self.cost(phases))
+        cost, vector = self.cost(phases)
+        total, heaviest = cost.stage_seconds(vector)
         return np.array([heaviest, total])
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lts_bench.cost.model import CostModel
+from lts_bench.cost.model import CostModel, cost_of
 from lts_bench.cost.nodes import Setting
 from lts_bench.cost.phases import Phases
-from lts_bench.cost.rounds import capacity, rounds
-from lts_bench.cost.steady import Round, round_at
+from lts_bench.cost.steady import Round
 from lts_bench.space.check import check_strategy
 from lts_bench.space.strategy import Strategy
 from lts_bench.specs.cluster import Cluster
@@ -38,26 +38,32 @@ class Deployment:
     strategy: Strategy
     prompts: int = 1
 
-    def at(self, batches: Sequence[int]) -> list[Round]:
-        """Rounds at ascending batch sizes of a rank."""
-        cost = self._cost(batches)
-        found = rounds(cost, self._vector(cost))
-        return [round_at(found, rung) for rung in range(len(batches))]
+    def at(self, batch: int) -> Round:
+        """The round at a batch size of a rank."""
+        cost, vector = self._cost(batch)
+        return Round(*(float(each[0]) for each in cost.rounds(vector)))
 
     @cached_property
     def capacity(self) -> int:
         """Largest batch of a rank that the KV room holds, at most the engine's; 0 where the model does not fit."""
-        cost = self._cost([1])
-        return capacity(cost, self._vector(cost))
+        cost, vector = self._cost(1)
+        return cost.capacity(vector)
 
-    def _cost(self, batches: Sequence[int]) -> CostModel:
-        phases = replace(Phases.of(self.workload, self.engine), batches=np.array(batches), prompts=self.prompts)
-        setting = Setting(self.model, self.cluster, self.engine, phases, padding=True)
-        return CostModel(setting, [self.strategy.degrees], self.strategy.stages)
+    @property
+    def largest_batch(self) -> int:
+        """The capacity.
 
-    def _vector(self, cost: CostModel) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        choices = [each.index(self.strategy.sharding[each.key]) for each in cost.tables.rules.operators]
-        return np.array([0, *choices])
+        Raises:
+            SkipError: if not one sequence fits.
+        """
+        if self.capacity == 0:
+            raise SkipError("the weights and one sequence exceed the memory")
+        return self.capacity
+
+    def _cost(self, batch: int) -> tuple[CostModel, NDArray[np.int64]]:
+        phases = replace(Phases.of(self.workload, self.engine), batches=np.array([batch]), prompts=self.prompts)
+        setting = Setting(self.model, self.cluster, self.engine, phases, padding=self.strategy.padding)
+        return cost_of(setting, self.strategy)
 
 
 def megatron(model: Model, cluster: Cluster, degrees: Mapping[str, int]) -> Strategy:

@@ -11,12 +11,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from lts_bench.cost.steady import Round
 from lts_bench.specs.workload import Workload
 from lts_bench.validate.closed_loop import ClosedLoop
 from lts_bench.validate.deployment import Deployment, megatron
 from lts_bench.validate.measured import count, measured_cluster, measured_engine, measured_model
-from lts_bench.validate.table import Prediction, Row, SkipError, Table, measured, number, predict_each, summarise
+from lts_bench.validate.table import Prediction, Row, Table, measured, number, predict_each, summarise
 
 COLUMNS = ("ttft_ms", "tpot_ms")
 SPREAD = 1.1
@@ -39,7 +38,7 @@ class ServingRuns:
     def __init__(self, models: Path, constants: Mapping[str, float]) -> None:
         self.models, self.constants = models, constants
         self._deployment = lru_cache(maxsize=256)(self._deploy)
-        self._round = lru_cache(maxsize=100_000)(_round)
+        self._round = lru_cache(maxsize=100_000)(Deployment.at)
 
     def predict(self, row: Row) -> Prediction:
         """TTFT and TPOT of a row.
@@ -50,9 +49,7 @@ class ServingRuns:
         deployment = self._deployment(*cells(row, SWEEP))
         strategy = deployment.strategy.degrees
         clients = max(number(row, "concurrency_total") / (strategy.replicas * strategy.dp * strategy.pp), 1.0)
-        if deployment.capacity == 0:
-            raise SkipError("the weights and one sequence exceed the memory")
-        batch = min(max(round(clients), 1), deployment.capacity)
+        batch = min(max(round(clients), 1), deployment.largest_batch)
         at = self._round(deployment, batch)
         loop = ClosedLoop(deployment.engine, deployment.workload, max(clients, batch), batch, at)
         values = {"ttft_ms": loop.ttft_seconds * 1e3, "tpot_ms": loop.tpot_seconds * 1e3}
@@ -70,10 +67,6 @@ class ServingRuns:
         if model.is_moe:
             degrees |= {"ep": count(row, "moe_ep", 1), "etp": count(row, "moe_tp", 1)}
         return Deployment(model, cluster, engine, workload, megatron(model, cluster, degrees))
-
-
-def _round(deployment: Deployment, batch: int) -> Round:
-    return deployment.at([batch])[0]
 
 
 def predict_serving(table: Table, models: Path, constants: Mapping[str, float] | None = None) -> list[Prediction]:

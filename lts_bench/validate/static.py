@@ -21,7 +21,7 @@ def predict_row(row: Row, models: Path) -> Prediction:
         raise SkipError(f"not a static batch: a {load_kind(row)} run")
     batch = count(row, "batch")
     deployment = row_deployment(row, models, prompts=batch)
-    at, osl = deployment.at([batch])[0], deployment.workload.osl
+    at, osl = deployment.at(batch), deployment.workload.osl
     latency = at.prefill + (osl - 1) * at.decode
     values = {
         "latency_s": latency,

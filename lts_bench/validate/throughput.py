@@ -19,9 +19,7 @@ def predict_row(row: Row, models: Path) -> Prediction:
     if load_kind(row) != "throughput":
         raise SkipError(f"not a maximum throughput: a {load_kind(row)} run")
     deployment = row_deployment(row, models)
-    if deployment.capacity == 0:
-        raise SkipError("the weights and one sequence exceed the memory")
-    degrees, at = deployment.strategy.degrees, deployment.at([deployment.capacity])[0]
-    sequences = deployment.capacity * degrees.dp * degrees.pp
+    degrees, batch = deployment.strategy.degrees, deployment.largest_batch
+    at, sequences = deployment.at(batch), batch * degrees.dp * degrees.pp
     rate = replicas(row, deployment) * sequences / (at.decode + at.waits * at.service)
     return Prediction({"out_tok_s": rate}, (deployment.model.name, row.get("precision", "")))

@@ -10,7 +10,6 @@ from tiny_settings import degrees, setting, strategy, vector
 
 from lts_bench.cost.model import CostModel
 from lts_bench.cost.phases import FIRST_RUNG
-from lts_bench.cost.rounds import stage_seconds
 from lts_bench.cost.utilisation import product_seconds
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.cluster import load_cluster
@@ -31,7 +30,7 @@ def deployment(model: Model, chip: str, tp: int, engine: str, workload: Workload
 def prefill_mfu(name: str, chip: str, tp: int, precision: str) -> float:
     served = deployment(apply_precision(load_model(name), precision), chip, tp, "trtllm-cpp", Workload(2048, 1))
     layers, head = product_seconds(served.model, served.cluster.chip)
-    return (2048 * layers + head) / (tp * served.at([1])[0].prefill)
+    return (2048 * layers + head) / (tp * served.at(1).prefill)
 
 
 PROMPTS = [
@@ -59,7 +58,7 @@ def test_a_token_of_20b_on_a100(tp: int, measured_ms: float, floor_ms: float) ->
     # FasterTransformer's guide, batch 1, 20 + 8 tokens, latency ÷ 8; the floor is reading the weights once. The
     # profile's number of small kernels, one for all models, was fitted to the same guide.
     served = deployment(load_model("gpt-20b"), "a100", tp, "fastertransformer", Workload(20, 8))
-    at = served.at([1])[0]
+    at = served.at(1)
     weights = 2 * served.model.parameters.total / tp / served.cluster.chip.hbm_bytes_per_s
     assert 1e3 * weights == pytest.approx(floor_ms, rel=0.03)
     assert 1e3 * (at.prefill + 7 * at.decode) / 8 == pytest.approx(measured_ms, rel=0.12)
@@ -71,7 +70,7 @@ def test_a_second_device_leaves_room_for_many_more_sequences() -> None:
     rates = []
     for tp, measured in ((1, 912), (2, 6170)):
         served = deployment(model, "h100", tp, "trtllm-cpp", Workload(128, 2048, free_memory_fraction=0.9))
-        at = served.at([served.capacity])[0]
+        at = served.at(served.capacity)
         rates.append(served.capacity / (at.decode + at.waits * at.service))
         assert rates[-1] == pytest.approx(measured, rel=0.15)
     assert rates[1] / rates[0] == pytest.approx(6.8, rel=0.1)
@@ -112,7 +111,7 @@ def test_weights_split_in_two_ways_beat_one_way(cluster: str, chips: int) -> Non
     def step(tx: int, streams: tuple[str, ...], **sharding: str) -> float:
         d = degrees(tp=chips, tx=tx)
         costs = [decoding(PALM, cluster, d, stream=stream, **sharding) for stream in streams]
-        return min(float(stage_seconds(*each)[0][FIRST_RUNG]) for each in costs)
+        return min(float(cost.stage_seconds(vector)[0][FIRST_RUNG]) for cost, vector in costs)
 
     one_way = step(1, ("R", "N", "M"), attention__core="batch")
     split = {"attention__core": "batch,batch", "ffn__up": "K,N", "ffn__down": "N,K"}

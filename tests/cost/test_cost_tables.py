@@ -62,7 +62,7 @@ def rung(tables: Tables, batch: int) -> int:
 @pytest.mark.parametrize("cluster", ["h100x16", "tpu-v5p-4x4x4", "mi300x-8", "gb200x72"])
 def test_time_rises_with_the_batch_and_is_finite(model: Model, cluster: str) -> None:
     space, cost = space_of(setting(model, cluster))
-    legal = cost.tables.times[cost.tables.times[:, PREFILL] < 1e14]
+    legal = cost.tables.distinct_times[cost.tables.distinct_times[:, PREFILL] < 1e14]
     assert len(space.degrees) and (legal >= 0).all() and (legal < 1e3).all()
     assert (np.diff(legal[:, FIRST_RUNG:], axis=1) >= -1e-15).all()
 
@@ -71,7 +71,7 @@ def test_time_rises_with_the_batch_and_is_finite(model: Model, cluster: str) -> 
 @pytest.mark.parametrize("cluster", ["h100x16", "tpu-v5p-4x4x4"])
 def test_the_prompt_of_one_rank_takes_no_longer_than_those_of_all(model: Model, cluster: str) -> None:
     _, cost = space_of(setting(model, cluster))
-    lone, every = cost.tables.times[:, LONE_PREFILL], cost.tables.times[:, PREFILL]
+    lone, every = cost.tables.distinct_times[:, LONE_PREFILL], cost.tables.distinct_times[:, PREFILL]
     assert (lone <= every * (1 + 1e-12)).all()
     assert (lone < every).any() == model.is_moe
 

@@ -32,7 +32,7 @@ class Slow:
         overhead = (self.engine.step_overhead_us + self.engine.sequence_overhead_us * self.phases.sequences) * 1e-6
         stages = counts @ block_seconds(tables, self.chosen) + overhead
         send_row = tables.sends.base[tables.degrees.index(self.d)] + position(tables, tables.sends.source, self.chosen)
-        through = stages.sum(axis=0) + tables.times[send_row]
+        through = stages.sum(axis=0) + tables.seconds(tables.sends, send_row)
         self.service, self.prefill = stages.max(axis=0)[:FIRST_RUNG], through[:FIRST_RUNG]
         decode = np.maximum(self.d.pp * stages.max(axis=0), through)[FIRST_RUNG:]
         self.batches = self.phases.batches.astype(float)

@@ -237,7 +237,7 @@ def test_tokens_on_every_device_meet_their_experts_and_are_summed() -> None:
     assert added(summed) == measured("moe-replicated-tokens")
     into, back = (next(edge for edge in run.block.edges if edge.role == role) for role in ("dispatch", "combine"))
     rows = [run.tables.edge_of(run.block, edge).base[0] for edge in (into, back)]
-    dispatched, combined = run.tables.times[rows, run.phase]
+    dispatched, combined = run.tables.distinct_times[run.tables.which[rows], run.phase]
     own = run.prices.node(run.block, run.ends(back)[1])[0][0, 0, run.phase]
     ((_, _, n),) = summed
     reduce = seconds(run.prices.mesh.regimes((0,)), Collective.ALL_REDUCE, np.array([[n]]))[0, 0]

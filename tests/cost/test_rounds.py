@@ -1,4 +1,4 @@
-"""The rounds of one strategy from the tables, and the evaluation that compiles the same sums."""
+"""The rounds of one strategy, its room, and its steps."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import pytest
 from tiny_settings import dense_model, latent_model, moe_model, setting, space_of
 
 from lts_bench.cost import evaluator
-from lts_bench.cost.phases import LONE_PREFILL, Phases
-from lts_bench.cost.rounds import capacity, rounds, stage_seconds
+from lts_bench.cost.phases import LONE_PREFILL
 from lts_bench.specs.model import Model
-from lts_bench.specs.workload import Workload
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -22,7 +20,7 @@ def test_an_evaluation_is_at_one_of_the_rounds(model: Model, mixed: bool) -> Non
     for vector, row in zip(vectors, cost.raw(vectors), strict=True):
         rung = np.searchsorted(batches, row[evaluator.BATCH])
         if row[evaluator.FEASIBLE] and batches[rung] == row[evaluator.BATCH]:
-            decode, waits, service, _ = rounds(cost, vector)[:, rung]
+            decode, waits, service, _ = (each[rung] for each in cost.rounds(vector))
             assert row[evaluator.ROUND_SECONDS] == pytest.approx(decode, rel=1e-12)
             assert row[evaluator.TPOT] == pytest.approx(decode + waits * service, rel=1e-12)
 
@@ -31,7 +29,7 @@ def test_a_mixed_step_costs_less_than_its_parts_and_more_than_the_decode_step() 
     # The weights are read once for both.
     place = setting(dense_model(8), workload="isl=64,osl=64", mixed_prefill=True)
     _, cost = space_of(place)
-    total, _ = stage_seconds(cost, np.zeros(len(cost.program.sizes), dtype=np.int64))
+    total, _ = cost.stage_seconds(np.zeros(len(cost.program.sizes), dtype=np.int64))
     decode, mixed = total[place.phases.decode], total[place.phases.decode.stop :]
     assert (mixed > decode).all()
     assert mixed[0] < decode[0] + total[LONE_PREFILL]
@@ -40,22 +38,11 @@ def test_a_mixed_step_costs_less_than_its_parts_and_more_than_the_decode_step() 
 def test_the_capacity_is_the_largest_batch_that_fits() -> None:
     _, cost = space_of(setting(dense_model(8), memory_fraction=2e-3))
     vector = np.zeros(len(cost.program.sizes), dtype=np.int64)
-    most = capacity(cost, vector)
+    most = cost.capacity(vector)
     held = [cost.memory_parts(vector, batch) for batch in (most, most + 1)]
     used = [parts["weights"] + parts["kv"] + parts["buffers"] for parts in held]
     assert 0 < most < cost.setting.engine.max_batch
     assert used[0] <= held[0]["limit"] < used[1]
-
-
-def test_phases_by_hand() -> None:
-    phases = Phases(Workload(100, 20), np.array([1, 4]), mixed=True, prompts=3)
-    assert len(phases) == 6 and phases.decode == slice(2, 4)
-    assert phases.prefilled.tolist() == [3, 3, 0, 0, 1, 1]
-    assert phases.decoded.tolist() == [0, 0, 1, 4, 1, 4]
-    assert phases.sequences.tolist() == [3, 3, 1, 4, 2, 5]
-    assert phases.tokens.tolist() == [300, 300, 1, 4, 101, 104]
-    # Two ranks: both prefill, one does, then both decode, a prompt on one of them.
-    assert phases.tokens_of(np.array([[2.0]]))[0].tolist() == [600, 300, 2, 8, 102, 108]
 
 
 @pytest.mark.parametrize("model", [dense_model(8), moe_model(), latent_model()])
@@ -63,6 +50,6 @@ def test_a_mixed_step_is_never_faster_than_the_decode_step(model: Model) -> None
     place = setting(model, "h100x16", "isl=16,osl=64", mixed_prefill=True, max_batch=512)
     space, cost = space_of(place)
     for vector in space.sample(200, np.random.default_rng(7)):
-        total, heaviest = stage_seconds(cost, vector)
+        total, heaviest = cost.stage_seconds(vector)
         for seconds in (total, heaviest):
             assert (seconds[place.phases.decode.stop :] >= seconds[place.phases.decode]).all()

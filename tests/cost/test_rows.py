@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_settings import dense_model, moe_model
 
-from lts_bench.cost.rows import RowStore, distinct, positions
+from lts_bench.cost.rows import RowStore, distinct, distinct_strips, positions
 from lts_bench.space.operators import operators
 
 
@@ -30,7 +30,7 @@ def test_rows_stand_where_the_store_says() -> None:
     tables = [np.arange(30.0).reshape(2, 3, 5), np.full((1, 5), -1.0), np.arange(10.0).reshape(1, 2, 1, 5)]
     firsts = [store.add(table) for table in tables]
     assert firsts == [0, 6, 7]
-    strips, which = store.join(4)
+    strips, which = distinct_strips(store.join(), 4)
     assert strips.shape == (2, 7, 4) and which.shape == (9,)  # the last table repeats rows of the first
     assert strips[0, which[1 * 3 + 2]] == pytest.approx(tables[0][1, 2, :4])
     assert strips[1, which[1 * 3 + 2]] == pytest.approx([tables[0][1, 2, 4], 0, 0, 0])
@@ -42,10 +42,10 @@ def test_rows_stand_where_the_store_says() -> None:
 def test_a_joined_store_is_empty() -> None:
     store = RowStore()
     store.add(np.ones((3, 2)))
-    store.join(2)
+    store.join()
     assert store.add(np.zeros((1, 2))) == 0
-    assert store.join(2)[0].tolist() == [[[0.0, 0.0]]]
-    assert store.join(2)[0].shape == (1, 0, 2)
+    assert distinct_strips(store.join(), 2)[0].tolist() == [[[0.0, 0.0]]]
+    assert distinct_strips(store.join(), 2)[0].shape == (1, 0, 2)
 
 
 @pytest.mark.parametrize(("key", "expected"), [("ffn.up", (4, 16)), ("embed", (4, 16)), ("experts.up", (4, 4))])
@@ -59,7 +59,7 @@ def test_equal_rows_are_kept_once() -> None:
     rows = np.arange(30.0).reshape(3, 10)
     assert store.add(np.stack([rows, rows[::-1]])) == 0
     assert store.add(rows[:1]) == 6
-    strips, which = store.join(8)
+    strips, which = distinct_strips(store.join(), 8)
     assert strips.shape == (2, 3, 8)
     unrolled = np.moveaxis(strips, 0, 1).reshape(3, 16)[which]
     assert (unrolled[:, :10] == np.concatenate([rows, rows[::-1], rows[:1]])).all()

@@ -29,7 +29,7 @@ def test_boundaries_inside_and_between_nodes(pp: int, tp: int, replicas: int, ex
 
 
 def sends(tables: Tables, index: int, letter: int) -> float:
-    return float(tables.times[tables.sends.base[index] + letter, 0])
+    return float(tables.seconds(tables.sends, tables.sends.base[index] + letter)[0])
 
 
 def test_a_boundary_sends_the_local_residual() -> None:

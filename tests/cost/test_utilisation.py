@@ -13,7 +13,6 @@ from lts_bench.cost import utilisation as module
 from lts_bench.cost.model import CostModel
 from lts_bench.cost.nodes import Setting
 from lts_bench.cost.phases import PREFILL, Phases
-from lts_bench.cost.rounds import stage_seconds
 from lts_bench.cost.utilisation import RooflineError, product_seconds, utilisation
 from lts_bench.space.decisions import Space
 from lts_bench.space.strategy import Degrees
@@ -66,7 +65,7 @@ def test_by_hand() -> None:
     d = degrees(pp=2, tp=2)
     cost = at_batch(cost_model(setting(model), d), 8)
     chosen = vector(model, cost, strategy(model, d))[0]
-    total, heaviest = stage_seconds(cost, chosen)
+    total, heaviest = cost.stage_seconds(chosen)
     layers, head = product_seconds(model, H100)
     found = utilisation(cost, chosen)
     # two stages of two devices finish a prompt of 256 tokens in the time of the heavier one

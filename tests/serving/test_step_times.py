@@ -38,7 +38,8 @@ def served(model: Model, engine: str = "generic", **degrees: int) -> Served:
 
 def closed_form(one: Served, isl: int, batches: list[int], prompts: int = 1) -> list[Any]:
     workload = parse_workload(f"isl={isl},osl=2")
-    return Deployment(one.model, one.cluster, one.engine, workload, one.strategy, prompts).at(batches)
+    deployment = Deployment(one.model, one.cluster, one.engine, workload, one.strategy, prompts)
+    return [deployment.at(batch) for batch in batches]
 
 
 def test_linear_between_points() -> None:

@@ -45,8 +45,8 @@ def test_capacity_is_limited_by_the_engine_and_by_the_weights() -> None:
 
 def test_rounds_at_any_batch() -> None:
     served = deployment()
-    few, many = served.at([3, 200])
-    assert served.at([3])[0] == few
+    few, many = served.at(3), served.at(200)
+    assert served.at(3) == few
     assert few.decode < many.decode
     # a = b / osl prompts a round for one rank.
     assert (few.waits, many.waits) == pytest.approx((3 / 512, 200 / 512))
@@ -55,7 +55,7 @@ def test_rounds_at_any_batch() -> None:
 def test_prompts_of_a_static_batch_are_prefilled_together() -> None:
     one, eight = (
         Deployment(MODEL, load_cluster("h100x1"), GENERIC, Workload(1024, 512),
-                   megatron(MODEL, load_cluster("h100x1"), ONE), prompts).at([1])[0]
+                   megatron(MODEL, load_cluster("h100x1"), ONE), prompts).at(1)
         for prompts in (1, 8)
     )  # fmt: skip
     assert 7 < eight.prefill / one.prefill < 8

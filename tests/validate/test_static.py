@@ -13,7 +13,7 @@ NONE = Path("nowhere")
 
 
 def test_a_batch_is_prefilled_and_decoded_to_its_end() -> None:
-    at = row_deployment(BATCH, NONE, prompts=4).at([4])[0]
+    at = row_deployment(BATCH, NONE, prompts=4).at(4)
     latency = at.prefill + 19 * at.decode
     found = predict_row(BATCH, NONE).values
     assert found["latency_s"] == pytest.approx(latency)

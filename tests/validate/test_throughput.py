@@ -14,7 +14,7 @@ NONE = Path("nowhere")
 
 def test_the_cache_is_full_and_every_sequence_gets_a_token_a_round() -> None:
     served = row_deployment(SATURATED, NONE)
-    at = served.at([served.capacity])[0]
+    at = served.at(served.capacity)
     found = predict_row(SATURATED, NONE)
     assert found.values == {"out_tok_s": pytest.approx(served.capacity / (at.decode + at.waits * at.service))}
     assert found.group == ("llama-3.1-8b", "FP8")
