@@ -15,12 +15,12 @@ from lts_bench.cost.model import cost_of
 from lts_bench.cost.nodes import Setting
 from lts_bench.cost.phases import Phases
 from lts_bench.cost.utilisation import utilisation
-from lts_bench.space.check import Checked, check_strategy
+from lts_bench.space.check import Checked, check_strategy, legal_strategy
 from lts_bench.space.strategy import Strategy
 from lts_bench.specs.cluster import Cluster, load_cluster
 from lts_bench.specs.config import load_model
 from lts_bench.specs.engine import Engine, load_engine
-from lts_bench.specs.failure import Failure, InputError, Violation
+from lts_bench.specs.failure import Failure, Violation
 from lts_bench.specs.model import Model
 from lts_bench.specs.perturbation import draws
 from lts_bench.specs.quantization import apply_precision
@@ -185,10 +185,7 @@ def evaluate_strategy(
     """
     loaded = apply_precision(load_model(model), precision, kv_precision)
     given = load_cluster(cluster)
-    checked = check_strategy(strategy, loaded, given, source)
-    if checked.violations:
-        told = "; ".join(f"{each.failure}: {each.message}" for each in checked.violations)
-        raise InputError(f"not legal: {told}", source=source)
+    checked = legal_strategy(strategy, loaded, given, source)
     assessment = assess(loaded, given, load_engine(engine), parse_workload(workload), checked.strategy)
     document = _document(assessment, checked)
     if uncertainty:

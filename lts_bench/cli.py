@@ -175,14 +175,14 @@ def model(
     as_json: AsJson = False,
 ) -> None:
     """Tell a model's parameters, state sizes, layers and legal degrees."""
-    from lts_bench.console import print_json, print_model
+    from lts_bench.console import print_fields, print_json
     from lts_bench.space.report import legal_degrees
     from lts_bench.specs.config import load_model
     from lts_bench.specs.summary import model_summary
 
     loaded = load_model(ref)
     document = {**model_summary(loaded), "legal": legal_degrees(loaded)}
-    (print_json if as_json else print_model)(document)
+    (print_json if as_json else print_fields)(document)
 
 
 @app.command()
@@ -261,8 +261,7 @@ def trace(
     as_json: AsJson = False,
 ) -> None:
     """Describe a trace of requests: rate, bursts, lengths, shared prefixes."""
-    from lts_bench.console import print_json
-    from lts_bench.console import print_model as print_summary
+    from lts_bench.console import print_fields, print_json
     from lts_bench.serving.read_trace import read_trace
     from lts_bench.serving.trace import parse_window
     from lts_bench.serving.trace_csv import write_trace
@@ -283,7 +282,7 @@ def trace(
     found = found.scaled(rate_scale)
     if out is not None:
         write_trace(out, found)
-    (print_json if as_json else print_summary)(trace_document(found))
+    (print_json if as_json else print_fields)(trace_document(found))
 
 
 @app.command()
@@ -305,8 +304,7 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a strategy: latencies, attainment of the SLOs, the highest rate that attains them."""
-    from lts_bench.console import print_json, read_strategy
-    from lts_bench.console import print_model as print_summary
+    from lts_bench.console import print_fields, print_json, read_strategy
     from lts_bench.serving.read_trace import read_trace
     from lts_bench.serving.replay_document import Options, load_served, replay_document
     from lts_bench.serving.slo import parse_slo
@@ -325,7 +323,7 @@ def replay(
     )
     options = Options(router, prefix_reuse, accepted_tokens, drafted_tokens, price_per_hour)
     document = replay_document(served, requests, options, rate_scale)
-    (print_json if as_json else print_summary)(document)
+    (print_json if as_json else print_fields)(document)
 
 
 @app.command()

@@ -121,8 +121,8 @@ def read_strategy(path: Path) -> Any:
         raise InputError(f"not a JSON document: {error}", source=str(path)) from None
 
 
-def print_model(document: Mapping[str, Any]) -> None:
-    """Print a model's summary."""
+def print_fields(document: Mapping[str, Any]) -> None:
+    """Print a document's fields, those inside others flattened, then its warnings."""
     warnings = document.get("warnings", [])
     _print_table(("", ""), _flat({key: value for key, value in document.items() if key != "warnings"}))
     _print_lines(f"warning: {warning}" for warning in warnings)

@@ -11,8 +11,8 @@ from lts_bench.console import (
     print_boards,
     print_check,
     print_evaluation,
+    print_fields,
     print_json,
-    print_model,
     print_rows,
     progress_bar,
 )
@@ -144,7 +144,7 @@ def test_a_refused_run_leaves_no_progress_bar(capsys: Capture) -> None:
 
 
 def test_a_model_is_shown_flat_and_its_warnings_in_lines(capsys: Capture) -> None:
-    print_model({"parameters": {"total": 8030261248}, "legal": {"tp": [1, 2, 4]}, "warnings": ["odd"]})
+    print_fields({"parameters": {"total": 8030261248}, "legal": {"tp": [1, 2, 4]}, "warnings": ["odd"]})
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["parameters.total", "8,030,261,248"],
         ["legal.tp", "1,", "2,", "4"],

@@ -12,6 +12,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from lts_bench.specs.failure import InputError
+
 Function = TypeVar("Function", bound=Callable[..., object])
 VECTORISED = "LTS_BENCH_VECTORISED"
 """Environment variable: if set, nothing is compiled."""
@@ -42,7 +44,13 @@ def cache_folder() -> Path:
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function with numba; division by zero gives infinity, and nothing is reordered (no fast-math)."""
+    """Compile a function with numba; division by zero gives infinity, and nothing is reordered (no fast-math).
+
+    Raises:
+        InputError: without numba; the evaluation of strategies alone has another way.
+    """
+    if numba is None:
+        raise InputError("must be unset, and numba installed, for what runs compiled only", field=VECTORISED)
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(cache_folder())
     try:

@@ -50,7 +50,7 @@ class Sums(NamedTuple):
         block: (n, LINE) seconds of one block, scratch; ``stage`` (n · stages, LINE) of every distinct stage and
             ``total`` (n, LINE) of all stages in one line of phases.
         decode: (n, phases) td.
-        prefill: (n, 4) s̄ and T of a lone prompt, each with what a prompt on every rank adds.
+        prefill: (n, 3) what a prompt on every rank adds to s̄ of a lone prompt, T of that, and what it adds to T.
         alone: (n, phases) s̄ of a lone prompt mixed into decode steps, or (n, 1) where engines do not mix.
         filled: (n,) phases that ``decode`` holds.
     """
@@ -83,7 +83,7 @@ def allocate(program: Program, n: int) -> Sums:
         np.empty((n * stages, LINE)),
         np.empty((n, LINE)),
         np.empty((n, phases)),
-        np.empty((n, 4)),
+        np.empty((n, 3)),
         np.empty((n, phases if len(program.mixed) > 0 else 1)),
         np.empty(n, np.uint32),
     )
@@ -248,30 +248,39 @@ def add_block(program: Program, block: int, given: Strategies, first: int, many:
 @compiled
 def end_line(program: Program, line: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
     """Fill td = max(pp · heaviest stage, all stages) of a line; of the first line also the prefills."""
-    degrees, pps, count, live = given.degrees, program.pp, program.stage_count, sums.live
+    degrees, pps, live, alone = given.degrees, program.pp, sums.live, sums.alone
     total, stage, decode, prefill, filled = sums.total, sums.stage, sums.decode, sums.prefill, sums.filled
-    alone = sums.alone
     stages, begin = np.uint64(len(stage) // len(total)), np.uint64(line * LINE)
     for m in range(np.uint64(many)):
         n = np.uint64(live[m])
-        its = degrees[np.uint64(first) + n]
-        pp, row = pps[its], n * stages
+        pp, row = pps[degrees[np.uint64(first) + n]], n * stages
         filled[n] = begin + np.uint64(LINE)
         lone, every = total[n, LONE_PREFILL], total[n, PREFILL]
         for phase in range(np.uint64(LINE)):
             decode[n, begin + phase] = total[n, phase]
         if pp > 1:
-            for other in range(row + np.uint64(1), row + np.uint64(count[its])):
-                for phase in range(LINE):
-                    stage[row, phase] = max(stage[row, phase], stage[other, phase])
             for phase in range(np.uint64(LINE)):
                 decode[n, begin + phase] = max(pp * stage[row, phase], total[n, phase])
             lone, every = stage[row, LONE_PREFILL], stage[row, PREFILL]
         if line == 0:
-            prefill[n, 0], prefill[n, 1] = lone, every - lone
-            prefill[n, 2], prefill[n, 3] = total[n, LONE_PREFILL], total[n, PREFILL] - total[n, LONE_PREFILL]
+            prefill[n, 0], prefill[n, 1] = every - lone, total[n, LONE_PREFILL]
+            prefill[n, 2] = total[n, PREFILL] - total[n, LONE_PREFILL]
             if alone.shape[1] == 1:
                 alone[n, 0] = lone
+
+
+@compiled
+def keep_heaviest(program: Program, given: Strategies, first: int, many: int, sums: Sums) -> None:
+    """Turn the first stage of a pipeline into the heaviest one, phase by phase."""
+    degrees, pps, count, live, stage = given.degrees, program.pp, program.stage_count, sums.live, sums.stage
+    stages = np.uint64(len(stage) // len(sums.total))
+    for m in range(np.uint64(many)):
+        n = np.uint64(live[m])
+        its, row = degrees[np.uint64(first) + n], n * stages
+        if pps[its] > 1:
+            for other in range(row + np.uint64(1), row + np.uint64(count[its])):
+                for phase in range(LINE):
+                    stage[row, phase] = max(stage[row, phase], stage[other, phase])
 
 
 @compiled
@@ -290,6 +299,7 @@ def sum_stages(
         if len(prompts) > 0:
             add_rows(program.prompts, block, prompts, program, given, first, live, many, own)
         add_block(program, block, given, first, many, sums)
+    keep_heaviest(program, given, first, many, sums)
 
 
 @compiled
@@ -297,18 +307,14 @@ def add_heaviest(
     sign: float, line: int, program: Program, given: Strategies, first: int, many: int, sums: Sums
 ) -> None:
     """Add the heaviest stage of a line to the service of a lone prompt, or take it off."""
-    degrees, pps, count, live, alone = given.degrees, program.pp, program.stage_count, sums.live, sums.alone
+    degrees, pps, live, alone = given.degrees, program.pp, sums.live, sums.alone
     total, stage = sums.total, sums.stage
     stages, begin = np.uint64(len(stage) // len(total)), np.uint64(line * LINE)
     for m in range(np.uint64(many)):
         n = np.uint64(live[m])
-        its, row = degrees[np.uint64(first) + n], n * stages
+        pipelined = pps[degrees[np.uint64(first) + n]] > 1
         for phase in range(np.uint64(LINE)):
-            heaviest = total[n, phase]
-            if pps[its] > 1:
-                heaviest = stage[row, phase]
-                for other in range(row + np.uint64(1), row + np.uint64(count[its])):
-                    heaviest = max(heaviest, stage[other, phase])
+            heaviest = stage[n * stages, phase] if pipelined else total[n, phase]
             before = alone[n, begin + phase] if sign < 0 else 0.0
             alone[n, begin + phase] = before + sign * heaviest
 

@@ -42,7 +42,7 @@ def round_of(
 ) -> Round:
     """The round at a rung. A prefill costs what one rank's does, and a share of what all ranks' add."""
     share, rung = shares[row, phase], phase if alone.shape[1] > 1 else np.uint64(0)
-    service, whole = alone[n, rung] + share * prefill[n, 1], prefill[n, 2] + share * prefill[n, 3]
+    service, whole = alone[n, rung] + share * prefill[n, 0], prefill[n, 1] + share * prefill[n, 2]
     return Round(decode[n, phase], waits[row, phase], service, whole)
 
 
@@ -161,7 +161,7 @@ def conclude(
     for n in range(np.uint64(many)):
         its, vector = degrees[np.uint64(first) + n], vectors[np.uint64(first) + n]
         pp, dp, row, filled = pps[its], dps[its], np.uint64(rows[its]), np.uint64(phases[n])
-        legal = inside[np.uint64(first) + n] and prefill[n, 2] + prefill[n, 3] < ILLEGAL_SECONDS
+        legal = inside[np.uint64(first) + n] and prefill[n, 1] + prefill[n, 2] < ILLEGAL_SECONDS
         goodput, ttft, tpot, memory, size, s = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         over_memory = over_ttft = over_tpot = 0.0 if legal else ILLEGAL_VIOLATION
         if legal and capacity[n] > 0:

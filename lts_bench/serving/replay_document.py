@@ -12,11 +12,10 @@ from lts_bench.serving.replay import Replicas, replay
 from lts_bench.serving.step_tables import Served, build_step_times
 from lts_bench.serving.trace import Trace
 from lts_bench.serving.trace_summary import NO_HASH_IDS
-from lts_bench.space.check import check_strategy
+from lts_bench.space.check import legal_strategy
 from lts_bench.specs.cluster import load_cluster
 from lts_bench.specs.config import load_model
 from lts_bench.specs.engine import load_engine
-from lts_bench.specs.failure import InputError
 from lts_bench.specs.quantization import apply_precision
 from lts_bench.specs.workload import Slo, Workload
 
@@ -58,10 +57,7 @@ def load_served(
         InputError: unknown names, or a strategy that is not legal; the line names every broken rule.
     """
     loaded, given = apply_precision(load_model(model), precision, kv_precision), load_cluster(cluster)
-    checked = check_strategy(strategy, loaded, given, source)
-    if checked.violations:
-        told = "; ".join(f"{each.failure}: {each.message}" for each in checked.violations)
-        raise InputError(f"not legal: {told}", source=source)
+    checked = legal_strategy(strategy, loaded, given, source)
     fitting = trace if loaded.max_context is None else trace.within_context(loaded.max_context)
     isl, osl = (round(float(each.mean())) for each in (fitting.prompt_tokens, fitting.output_tokens))
     return Served(loaded, given, load_engine(engine), Workload(isl, osl, slo), checked.strategy), fitting

@@ -62,6 +62,19 @@ def check_strategy(document: Any, model: Model, cluster: Cluster, source: str | 
     return Checked(strategy, tuple(found), idle_warning(cluster, degrees))
 
 
+def legal_strategy(document: Any, model: Model, cluster: Cluster, source: str | None = None) -> Checked:
+    """Read and check a strategy document that must be legal.
+
+    Raises:
+        InputError: if it is not; the line names every broken rule.
+    """
+    checked = check_strategy(document, model, cluster, source)
+    if checked.violations:
+        told = "; ".join(f"{each.failure}: {each.message}" for each in checked.violations)
+        raise InputError(f"not legal: {told}", source=source)
+    return checked
+
+
 def _spread_attention(
     axes: tuple[int, int], dp: int, ranks: int, source: str | None
 ) -> tuple[tuple[int, int], int, list[Violation]]:

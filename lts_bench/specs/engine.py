@@ -73,6 +73,11 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_overhead_ms: NonNegative = 0.0
     prompt_token_overhead_us: NonNegative = 0.0
     burst: NonNegative = 0.0
+
+    def request_seconds(self, prompt_tokens: float) -> float:
+        """Time of a request outside the model."""
+        return self.request_overhead_ms * 1e-3 + self.prompt_token_overhead_us * 1e-6 * prompt_tokens
+
     relative_error: EngineErrors = EngineErrors()
 
 

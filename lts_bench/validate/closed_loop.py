@@ -46,7 +46,7 @@ class ClosedLoop:
         busy = min(self._prefill_seconds / self.tpot_seconds, 0.95)
         prompt = float(self.at.prefill)
         waiting = prompt / 2 * (busy / (1 - busy) + self.engine.burst * (self.batch - 1))
-        fixed = self.engine.request_overhead_ms * 1e-3 + self.engine.prompt_token_overhead_us * 1e-6 * self.workload.isl
+        fixed = self.engine.request_seconds(self.workload.isl)
         return prompt + waiting + float(self.at.decode) / 2 + fixed + self._queue_seconds
 
     @property

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from lts_bench.calibrate.engine import UNITS
 from lts_bench.specs.chip import load_chip
 from lts_bench.specs.engine import Engine, list_engines, load_engine
 
-HOST = ("sequence_overhead_us", "small_kernels_per_layer")
-REQUESTS = ("request_overhead_ms", "prompt_token_overhead_us", "burst")
+HOST, REQUESTS = tuple(UNITS["host"]), tuple(UNITS["requests"])
 CALIBRATE = "`lts-bench calibrate silicon_agg.csv --models DIR --engine {engine} --only {part}`"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from lts_bench.specs.chip import Chip
 from lts_bench.specs.formats import WeightFormat
+from lts_bench.validate.collectives import predict
 from lts_bench.validate.kernel_tables import LATENCY, Call, TableKind, seconds, table_kind
 from lts_bench.validate.measured import measured_cluster
 from lts_bench.validate.table import Prediction, Row, SkipError, Table
@@ -31,8 +32,6 @@ def predict_kernels(table: Table) -> tuple[list[Prediction], tuple[str, ...]]:
     """
     for marks, columns in COLLECTIVES.items():
         if set(marks) <= set(table.columns):
-            from lts_bench.validate.collectives import predict
-
             return predict(table.rows), columns
     return _predict(table.rows, table_kind(table)), (LATENCY,)
 

@@ -59,8 +59,8 @@ def _predicted(served: Served, replica: Replicas, qps: float) -> Prediction:
     found = replay(_trace(workload.isl, workload.osl, qps), replica)
     if found.rejected.any():
         raise SkipError(f"{workload.isl} + {workload.osl} tokens do not fit the KV cache")
-    outside_ms = engine.request_overhead_ms + engine.prompt_token_overhead_us * 1e-3 * workload.isl
-    values = {"ttft_ms": float(found.ttft_s.mean()) * 1e3 + outside_ms, "tpot_ms": float(found.tpot_s.mean()) * 1e3}
+    ttft_s = float(found.ttft_s.mean()) + engine.request_seconds(workload.isl)
+    values = {"ttft_ms": ttft_s * 1e3, "tpot_ms": float(found.tpot_s.mean()) * 1e3}
     return Prediction(values, (served.model.name, served.cluster.name, f"{workload.isl}/{workload.osl}"))
 
 

@@ -198,3 +198,17 @@ def test_a_recurrence_holds_its_state_whatever_the_length() -> None:
         place = setting(model, workload=workload)
         assert cache(place, 1, "R") == 64_000 * 4 + 1_536 * 2 == mixer.state_bytes
         assert cache(place, 8, "heads") == mixer.state_bytes / 8
+
+
+def test_norms_over_all_heads_are_reduced_where_heads_are_split() -> None:
+    # A mean square of the query and one of the key for every token, 4 bytes each.
+    joint, apart = (
+        Priced(setting(Model("normed", 512, 1000, (Layer(Attention(8, 8, 64, joint_norm=norm), DenseFfn(1024), 0),))),
+               degrees(tp=8))
+        for norm in (True, False)
+    )  # fmt: skip
+    tokens = joint.prices.setting.phases.tokens
+    regimes = joint.prices.mesh.regimes((0,))[0]
+    for split, expected in (("heads", seconds(regimes, Collective.ALL_REDUCE, 8 * tokens)), ("R", 0 * tokens)):
+        added = joint.node(CORE, split)[0] - apart.node(CORE, split)[0]
+        assert added == pytest.approx(expected, abs=1e-12)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lts_bench.cli import app
+from lts_bench.cost.compiled import VECTORISED
 from lts_bench.serving.generate import generate, poisson
 from lts_bench.serving.metrics import attainment
 from lts_bench.serving.replay import replay
@@ -116,3 +120,21 @@ def test_command(tmp_path: Path) -> None:
     assert "attainment" in CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
     bad = CliRunner().invoke(app, [*arguments, "--slo", "ttft=1"])
     assert isinstance(bad.exception, InputError)
+
+
+def test_without_a_compiler_there_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text(json.dumps(ONE), encoding="utf-8")
+    (tmp_path / "t.csv").write_text("arrival_s,prompt_tokens,output_tokens\n0,100,10\n", encoding="utf-8")
+    line = [
+        *("replay", "--model", "llama-3.1-8b", "--cluster", "h100-1", "--strategy", "s.json", "--trace", "t.csv"),
+        *("--slo", "tpot_ms=50"),
+    ]
+    told = subprocess.run(
+        [sys.executable, "-m", "lts_bench", *line],
+        cwd=tmp_path,
+        env={**os.environ, VECTORISED: "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 2 and told.stderr.count("\n") == 1
+    assert VECTORISED in told.stderr and "numba" in told.stderr

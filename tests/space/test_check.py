@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tiny_settings import dense_model, latent_model, moe_model
 
-from lts_bench.space.check import Checked, check_strategy
+from lts_bench.space.check import Checked, check_strategy, legal_strategy
 from lts_bench.space.decisions import Space
 from lts_bench.specs.cluster import load_cluster
 from lts_bench.specs.config import load_model
@@ -181,3 +181,13 @@ def test_masks_agree_with_the_validator_everywhere() -> None:
             assert legal == (not check_strategy(document, model, NODE).violations)
             canonical = space.canonical(others)[0, column]
             assert legal == bool(space.mask(index)[column, canonical])
+
+
+def test_a_strategy_that_must_be_legal_is_refused_with_every_rule_it_breaks() -> None:
+    model, cluster = load_model("llama-3.1-8b"), load_cluster("h100x8")
+    document = {"tp": 8, "replicas": 4}
+    broken = check_strategy(document, model, cluster).violations
+    with pytest.raises(InputError, match=r"mine\.json") as refused:
+        legal_strategy(document, model, cluster, "mine.json")
+    assert broken and all(each.message in str(refused.value) for each in broken)
+    assert legal_strategy({"tp": 8}, model, cluster) == check_strategy({"tp": 8}, model, cluster)

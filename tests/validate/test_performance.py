@@ -42,6 +42,8 @@ def test_fp8_rows_of_tensorrt_llm_keep_the_cache_in_fp8() -> None:
 
 def test_the_vocabulary_of_faster_transformer() -> None:
     assert row_deployment(BATCH, NONE).model.vocab == 51_200
+    # Its config says 50,257.
+    assert row_deployment(BATCH | {"model": "GPT-175B", "tp": "8", "n_acc": "8"}, NONE).model.vocab == 51_200
     assert row_deployment(SATURATED, NONE).model.vocab == 128_256
 
 
