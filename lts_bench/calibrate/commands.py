@@ -14,11 +14,12 @@ from lts_bench.calibrate.kernels import calibrate
 from lts_bench.calibrate.network import fit_network
 from lts_bench.calibrate.show import print_refits, refits_document
 from lts_bench.console import print_json, print_rows
+from lts_bench.results.store import write_output
 from lts_bench.specs.chip import load_chip
 from lts_bench.specs.cluster import load_cluster
 from lts_bench.specs.engine import load_engine
 from lts_bench.specs.failure import InputError
-from lts_bench.validate.table import read_table, write_output
+from lts_bench.validate.table import read_table
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lts_bench.calibrate.regimes import fit_log, found, rounded
+from lts_bench.calibrate.fit import rounded
+from lts_bench.calibrate.regimes import fit_log, found
 from lts_bench.specs.engine import Engine
 from lts_bench.specs.failure import InputError
 from lts_bench.validate.measured import measured_engine

@@ -10,7 +10,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from lts_bench.calibrate.regimes import fit_log, found, relative_error, rounded
+from lts_bench.calibrate.fit import rounded
+from lts_bench.calibrate.regimes import fit_log, found, relative_error
 from lts_bench.cost.exchange import DIRECTIONS, MODES, Direction
 from lts_bench.cost.kernels import US
 from lts_bench.specs.collectives import Exchange, ExpertExchange, Stage

@@ -53,7 +53,12 @@ def fit(model: Model, truth: FloatArray, known: Mapping[str, Prior], rows: Any =
     for _ in range(ROUNDS):
         found = least_squares(residuals, centre, loss="soft_l1", bounds=(centre - 10, largest)).x
         noise = float(np.clip(2 * SIGMA * np.median(np.abs(errors(found))), LEAST_NOISE, MOST_NOISE))
-    return {name: float(f"{np.exp(value):.{DIGITS}g}") for name, value in zip(names, found, strict=True)}
+    return {name: rounded(np.exp(value), DIGITS) for name, value in zip(names, found, strict=True)}
+
+
+def rounded(value: float, digits: int = 3) -> float:
+    """A number with so many significant digits."""
+    return float(f"{value:.{digits}g}")
 
 
 def held_out(

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lts_bench.calibrate.exchange import fit_exchange
-from lts_bench.calibrate.regimes import fit_log, found, relative_error, rounded
+from lts_bench.calibrate.fit import rounded
+from lts_bench.calibrate.regimes import fit_log, found, relative_error
 from lts_bench.cost.collectives import Collective, device_rate
 from lts_bench.cost.kernels import US
 from lts_bench.specs.cluster import Cluster

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from lts_bench.calibrate.fit import SIGMA
+from lts_bench.validate.table import error_statistics
 
 FloatArray = NDArray[np.float64]
 Model = Callable[[FloatArray], FloatArray]
@@ -17,6 +18,9 @@ TYPICAL_ERROR = 0.05
 """Relative error beyond which a measurement counts as an outlier."""
 PULL = 1e-3
 """Weight that holds a parameter of which no measurement tells where it began."""
+
+REPORTED = ("rows", "median_error_percent", "p90_error_percent")
+"""Statistics that a line of a report tells."""
 
 
 def fit_log(
@@ -49,18 +53,7 @@ def relative_error(ratio: FloatArray) -> float:
     return float(SIGMA * np.median(np.abs(np.log(ratio))))
 
 
-def rounded(value: float, digits: int = 3) -> float:
-    """A number with so many significant digits."""
-    return float(f"{value:.{digits}g}")
-
-
 def found(kind: str, what: str, truth: FloatArray, predicted: FloatArray) -> dict[str, Any]:
     """One line of a calibration's report: the rows of a fit and its median and 90th percentile error in %."""
-    error = 100 * np.abs(predicted / truth - 1)
-    return {
-        "kind": kind,
-        "library": what,
-        "rows": len(truth),
-        "median_error_percent": float(np.median(error)),
-        "p90_error_percent": float(np.percentile(error, 90)),
-    }
+    errors = error_statistics(truth.tolist(), predicted.tolist())
+    return {"kind": kind, "library": what} | {name: errors[name] for name in REPORTED}

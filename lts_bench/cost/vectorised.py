@@ -82,8 +82,10 @@ class Sums:
     def take(self, rows: IntArray) -> Sums:
         """Those of some strategies."""
         replica, rounds = taken(self.replica, rows), taken(self.rounds, rows)
-        arrays = (each[rows] for each in (self.stage_bytes, self.buffers, self.total, self.heaviest))
-        return Sums(self.program, self.degrees[rows], self.legal[rows], replica, *arrays, rounds)
+        held, buffers = self.stage_bytes[rows], self.buffers[rows]
+        total, heaviest = self.total[rows], self.heaviest[rows]
+        mine = self.degrees[rows], self.legal[rows]
+        return Sums(self.program, *mine, replica, held, buffers, total, heaviest, rounds)
 
     def memory(self, batch: FloatArray) -> FloatArray:
         """(n, k) bytes of the fullest device at (n, k) batch sizes."""

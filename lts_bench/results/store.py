@@ -47,6 +47,18 @@ def write_atomically(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def write_output(path: Path, content: str | bytes) -> None:
+    """Write a command's output file atomically.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    try:
+        write_atomically(path, content if isinstance(content, bytes) else content.encode())
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", source=str(path)) from error
+
+
 def write_row(directory: Path, row: Row) -> Path:
     """Write a row to ``directory/<run id>.json`` and return that path."""
     path = directory / f"{row.run_id}.json"

@@ -7,9 +7,8 @@ import io
 from itertools import pairwise
 from pathlib import Path
 
-from lts_bench.results.store import write_atomically
+from lts_bench.results.store import write_output
 from lts_bench.serving.trace import NO_SESSION, Trace
-from lts_bench.specs.failure import InputError
 
 
 def write_trace(path: Path, trace: Trace) -> None:
@@ -35,7 +34,4 @@ def write_trace(path: Path, trace: Trace) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
-    try:
-        write_atomically(path, text.getvalue().encode())
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", source=str(path)) from error
+    write_output(path, text.getvalue())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import ge, gt, le, lt
 from pathlib import Path
@@ -206,3 +206,22 @@ for _name, _pattern, _first in (
     _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(rf"(?:{_pattern})\Z"), _first)
 _Loader.add_constructor(f"{_TAG}int", _Loader.construct_integer)
 _Loader.add_constructor(f"{_TAG}map", _Loader.construct_unique)
+
+
+def parse_pairs(text: str, known: Sequence[str], source: str) -> dict[str, Any]:
+    """Values by key of ``key=value,key=value``, each value as YAML reads it.
+
+    Raises:
+        InputError: an unknown or repeated key, or one without a value.
+    """
+    given: dict[str, Any] = {}
+    for pair in text.split(","):
+        key, _, value = (part.strip() for part in pair.partition("="))
+        if key not in known:
+            raise InputError(f"unknown key{did_you_mean(key, known)}", source=source, field=key, legal=known)
+        if not value:
+            raise InputError("a value is missing: key=value", source=source, field=key)
+        if key in given:
+            raise InputError("the key occurs twice", source=source, field=key)
+        given[key] = parse(f"value: {value}", source)["value"]
+    return given

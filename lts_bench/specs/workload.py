@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from lts_bench.specs.failure import InputError, did_you_mean
-from lts_bench.specs.loading import Count, Positive, RuleError, Share, convert, parse, read_yaml
+from lts_bench.specs.loading import Count, Positive, RuleError, Share, convert, parse_pairs, read_yaml
 
 Percentile = Annotated[float, msgspec.Meta(gt=0, lt=100)]
 
@@ -63,16 +62,6 @@ def parse_workload(ref: str | Path | Mapping[str, Any] | Workload) -> Workload:
 
 def _from_pairs(text: str) -> dict[str, Any]:
     slo_keys, top_keys = Slo.__struct_fields__, tuple(key for key in Workload.__struct_fields__ if key != "slo")
-    workload: dict[str, Any] = {"slo": {}}
-    for pair in text.split(","):
-        key, _, value = (part.strip() for part in pair.partition("="))
-        if key not in slo_keys + top_keys:
-            hint = did_you_mean(key, slo_keys + top_keys)
-            raise InputError(f"unknown key{hint}", source="workload", field=key, legal=top_keys + slo_keys)
-        if not value:
-            raise InputError("a value is missing: key=value", source="workload", field=key)
-        part = workload["slo"] if key in slo_keys else workload
-        if key in part:
-            raise InputError("the key occurs twice", source="workload", field=key)
-        part[key] = parse(f"value: {value}", "workload")["value"]
-    return workload
+    given = parse_pairs(text, (*top_keys, *slo_keys), "workload")
+    slo = {key: given.pop(key) for key in slo_keys if key in given}
+    return given | {"slo": slo}

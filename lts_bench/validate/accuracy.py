@@ -6,12 +6,12 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
+from lts_bench.results.store import write_output
 from lts_bench.validate.accuracy_page import accuracy_page
 from lts_bench.validate.accuracy_plots import Panels, scatter
 from lts_bench.validate.answers import Answered, Pair, answer_folder
 from lts_bench.validate.figures import KERNELS, by, cell, of_kind
 from lts_bench.validate.held_out import held_out
-from lts_bench.validate.table import write_output
 
 
 class Accuracy:

@@ -12,6 +12,7 @@ from lts_bench.cost.collectives import Collective
 from lts_bench.cost.planning import plan
 from lts_bench.cost.programs import Program
 from lts_bench.cost.redistribution import Step
+from lts_bench.results.store import write_output
 from lts_bench.specs.failure import InputError
 from lts_bench.specs.loading import read_yaml
 from lts_bench.validate.program_json import read_program
@@ -67,10 +68,7 @@ def write_answers(path: str | Path, found: Sequence[Mapping[str, Any]]) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    try:
-        Path(path).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", source=str(path)) from error
+    write_output(Path(path), json.dumps(found, indent=1) + "\n")
 
 
 def summary(found: Sequence[Mapping[str, Any]]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lts_bench.results.store import write_atomically
+from lts_bench.results.store import write_output
 from lts_bench.specs.failure import InputError
 
 Row = Mapping[str, str]
@@ -142,18 +142,6 @@ def write_predictions(path: Path, table: Table, predictions: Sequence[Prediction
         shown = [_shown(each.values[column]) if column in each.values else "" for column in columns]
         writer.writerow([*(row[name] for name in kept), *shown, each.skipped])
     write_output(path, text.getvalue())
-
-
-def write_output(path: Path, content: str | bytes) -> None:
-    """Write a command's output file atomically.
-
-    Raises:
-        InputError: it cannot be written.
-    """
-    try:
-        write_atomically(path, content if isinstance(content, bytes) else content.encode())
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", source=str(path)) from error
 
 
 def _shown(value: float) -> str:
