@@ -128,7 +128,7 @@ class Meter:
 
     @property
     def unique(self) -> int:
-        """Different strategies among the evaluated vectors that name existing choices."""
+        """Different strategies among the evaluated vectors that name existing choices; not counted without a limit."""
         return len(self._seen)
 
     @property
@@ -167,7 +167,9 @@ class Meter:
         feasible = answers["legal"] & answers["feasible"]
         self.illegal += int(np.count_nonzero(~answers["legal"]))
         self.infeasible += int(np.count_nonzero(answers["legal"] & ~feasible))
-        self._remember(rows[valid], answers["legal"][valid])
+        # A training without a limit would fill the memory.
+        if self.budget != UNLIMITED:
+            self._remember(rows[valid], answers["legal"][valid])
         if self.first_feasible is None and feasible.any():
             self.first_feasible = self.used + 1 + int(np.argmax(feasible))
         goodput = np.where(feasible, answers["goodput_per_npu"], 0.0)

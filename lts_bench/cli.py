@@ -94,7 +94,7 @@ def run(
         with progress_bar() as progress:
             session = run_suite(plan, options, progress)
     except WorkerLost as lost:
-        print(f"error: {lost}", file=sys.stderr)
+        print(f"error: {lost}; finished cells are kept, --resume runs the others", file=sys.stderr)
         raise typer.Exit(1) from None
     _show_session(session, out, as_json=as_json)
 
@@ -146,9 +146,130 @@ def report(
     raise typer.Exit(1 if wrong else 0)
 
 
+@app.command()
+def verify(
+    directories: Annotated[
+        list[Path] | None, typer.Argument(metavar="[DIR]...", help="Results (default: runs).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check results: well-formed, complete, and every stored strategy scored again on its instance."""
+    from lts_bench.console import print_json
+    from lts_bench.results.verification import verification_document, verification_lines
+
+    document = verification_document(directories or [Path("runs")])
+    if as_json:
+        print_json(document)
+    else:
+        print("\n".join(verification_lines(document)))
+    raise typer.Exit(1 if document["failed"] else 0)
+
+
+@app.command()
+def certify(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A built-in suite or a YAML file.")],
+    instances: Annotated[
+        int | None, typer.Option(min=0, help="Instances beside the nominal one (default: the suite's seeds).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the file goes (default: beside the built-in suites).")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; compare with what is there.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a core).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the best strategy of every instance of a suite's tasks, with a proof, and store it."""
+    import os
+    import time
+
+    from lts_bench.console import print_json, print_notes, print_rows, progress_bar
+    from lts_bench.harness.certify import Options, certify_suite
+    from lts_bench.harness.execute import WorkerLost
+
+    started = time.perf_counter()
+    try:
+        with progress_bar() as progress:
+            document = certify_suite(Options(suite, instances, out, workers or os.cpu_count() or 1, check), progress)
+    except WorkerLost as lost:
+        print(f"error: {lost}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    print_notes([*document["differences"], f"{document['file']}: {time.perf_counter() - started:.1f} s"])
+    if as_json:
+        print_json(document)
+    else:
+        print_rows(document["certificates"])
+    raise typer.Exit(1 if document["differences"] else 0)
+
+
 def _missing(boards: list[Board]) -> list[str]:
     entries = [(board.grid.name, entry) for board in boards for entry in board.entries if entry.missing]
     return [f"{suite}: {entry.agent}: {entry.missing} of {entry.cells} cells are missing" for suite, entry in entries]
+
+
+@app.command()
+def cards(
+    suites: Annotated[list[str] | None, typer.Argument(metavar="[SUITE]...", help="Built-in suites.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All built-in suites but the generated ones.")] = False,
+    out: Annotated[Path, typer.Option(metavar="FILE.md", help="The page of all cards.")] = Path("docs/suites.md"),
+    check: Annotated[
+        bool, typer.Option("--check", help="Measure and write nothing; tell which cards are missing or stale.")
+    ] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a core).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the tasks of suites: how large, how tight, how far from Megatron's pattern and from simple searches."""
+    import os
+
+    from lts_bench.console import print_json, print_notes, progress_bar
+    from lts_bench.report.cards_page import built_in, cards_page, make_decks, problems, write_decks
+    from lts_bench.results.store import write_output
+
+    if bool(suites) == everything:
+        raise InputError("name suites, or --all", field="suite", value=suites)
+    chosen = built_in(suites or [])
+    if not check:
+        with progress_bar() as progress:
+            write_decks(make_decks(chosen, workers or os.cpu_count() or 1, progress))
+        write_output(out, cards_page())
+    wrong = list(problems(chosen, out))
+    print_notes(wrong)
+    if as_json:
+        print_json({"suites": [suite.name for suite in chosen], "wrong": wrong})
+    raise typer.Exit(1 if wrong else 0)
+
+
+@app.command()
+def generate(
+    split: Annotated[str, typer.Argument(metavar="SPLIT", help="train, test or heldout.")],
+    tasks: Annotated[int | None, typer.Option(min=1, help="How many (default: as many as the built-in suite).")] = None,
+    salt: Annotated[str, typer.Option(help="Makes another sequence of tasks; heldout needs one.")] = "",
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.yaml", help="Where the suite goes (default: train and test are renewed)."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a core).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw tasks that have a feasible strategy, as a suite."""
+    import os
+
+    from lts_bench.console import print_json, print_notes, progress_bar
+    from lts_bench.generate import count_redraws, write_redraws, write_suite
+    from lts_bench.specs.generated import split_of
+
+    wanted = tasks or split_of(split).tasks or 100
+    if out is None and (salt or wanted != split_of(split).tasks):
+        raise InputError("must be given: this is no built-in suite", field="--out")
+    with progress_bar() as progress:
+        counts = count_redraws(split, wanted, salt, workers or os.cpu_count() or 1, progress)
+    if out is None:
+        write_redraws(split, counts)
+    else:
+        write_suite(out, split, counts, salt)
+    if as_json:
+        print_json({"split": split, "tasks": wanted, "redrawn": sum(map(bool, counts)), "out": out and str(out)})
+    else:
+        print_notes([f"{split}: {wanted} tasks, {sum(map(bool, counts))} of them drawn again"])
 
 
 @app.command(name="list")
@@ -237,6 +358,39 @@ def evaluate(
         source=str(strategy),
     )
     (print_json if as_json else print_evaluation)(document)
+
+
+@app.command()
+def optimum(
+    suite: Annotated[str | None, typer.Option(help="A built-in suite or a YAML file: all its tasks.")] = None,
+    task: Annotated[str | None, typer.Option(help="A task of any built-in suite.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="MODEL", help="A built-in model or a config.json.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="CLUSTER", help="A built-in cluster or a YAML file.")
+    ] = None,
+    workload: Annotated[str | None, typer.Option(metavar="WORKLOAD", help=WORKLOAD_HELP)] = None,
+    engine: Annotated[str, typer.Option(help="A built-in engine profile or a YAML file.")] = "generic",
+    precision: Annotated[str, typer.Option(help="config, bf16, fp8, fp8_block, int8, int4 or fp4.")] = "config",
+    kv_precision: Annotated[str, typer.Option(help="config, bf16, fp8, int8 or fp4.")] = "config",
+    uncertainty: Annotated[
+        bool, typer.Option("--uncertainty", help="Also how the optimum moves with constants drawn within their errors.")
+    ] = False,
+    draws: Annotated[int, typer.Option(min=1, help="With --uncertainty: number of draws.")] = 16,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the strategy of a single task as JSON.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the best strategy there is, with a proof: no strategy of the space has a higher goodput."""
+    from lts_bench.console import print_json, print_optima
+    from lts_bench.exact.document import find_tasks, optimum_document, write_strategy
+
+    tasks = find_tasks(
+        suite=suite, task=task, model=model, cluster=cluster, workload=workload, engine=engine,
+        precision=precision, kv_precision=kv_precision,
+    )  # fmt: skip
+    documents = [optimum_document(each, draws if uncertainty else 0) for each in tasks]
+    (print_json if as_json else print_optima)({"tasks": documents})
+    if out is not None:
+        write_strategy(out, documents)
 
 
 @app.command()

@@ -80,24 +80,23 @@ def print_boards(boards: Iterable[Board]) -> None:
 def failed_rows(rows: Iterable[Row]) -> list[str]:
     """Return a line for each row that is not ok."""
     return [
-        f"{row.task}: {row.agent}@{row.version} seed {row.seed}: {row.status}: {row.error}"
+        f"{row.task}: {row.label} seed {row.seed}: {row.status}: {row.error}"
         for row in rows
         if row.status != "ok"
     ]
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[int, int, Row | None], None]]:
-    """Give a function that shows how many cells are finished, on stderr."""
+def progress_bar() -> Iterator[Callable[[int, int, str], None]]:
+    """Give a function that shows what is done of how much, and what came last, on stderr."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[last]}", markup=False))
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        cells = bar.add_task("cells", total=None, last="starting")
+        steps = bar.add_task("steps", total=None, last="starting")
 
-        def show(done: int, total: int, row: Row | None) -> None:
-            last = f"{row.agent}@{row.version} {row.task} seed {row.seed}: {row.status}" if row and done < total else ""
-            bar.update(cells, completed=done, total=total, last=last)
+        def show(done: int, total: int, last: str) -> None:
+            bar.update(steps, completed=done, total=total, last=last if done < total else "")
 
         try:
             yield show
@@ -149,6 +148,24 @@ def print_evaluation(document: Mapping[str, Any]) -> None:
         if lines := document.get(key):
             print()
             _print_times(key, lines)
+
+
+def print_optima(document: Mapping[str, Any]) -> None:
+    """Print certified optima: one in full, several in a line each."""
+    tasks = document["tasks"]
+    if len(tasks) > 1:
+        shown_keys = ("task", "goodput_per_npu", "certified", "over_megatron_search", "batch", "ttft_ms", "tpot_ms")
+        print_rows([{key: task[key] for key in (*shown_keys, "seconds")} for task in tasks])
+        return
+    apart = ("strategy", "uncertainty")
+    headline = {key: value for key, value in tasks[0].items() if key not in apart}
+    strategy = tasks[0]["strategy"]
+    _print_table(("", ""), [*_flat(headline), *(_strategy_lines(strategy) if strategy else ())])
+    if "uncertainty" in tasks[0]:
+        print()
+        _print_uncertainty({key: value for key, value in tasks[0]["uncertainty"].items() if key != "winning_degrees"})
+        print()
+        _print_table(("degrees of the optimum", "draws"), [(label, f"{100 * share:.0f} %") for label, share in tasks[0]["uncertainty"]["winning_degrees"].items()])
 
 
 def _print_uncertainty(spread: Mapping[str, Any]) -> None:

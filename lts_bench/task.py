@@ -22,7 +22,9 @@ from lts_bench.specs.cluster import Cluster, load_cluster
 from lts_bench.specs.config import load_model
 from lts_bench.specs.engine import Engine, load_engine
 from lts_bench.specs.failure import InputError, did_you_mean
+from lts_bench.specs.generated import find_task
 from lts_bench.specs.model import Model
+from lts_bench.specs.perturbation import perturbed
 from lts_bench.specs.quantization import apply_precision
 from lts_bench.specs.suite import list_suites, load_suite
 from lts_bench.specs.taskspec import TaskSpec
@@ -60,7 +62,7 @@ class Task:
     def cost(self) -> CostModel:
         """The cost model, tabulated on first use."""
         setting = Setting(self.model, self.cluster, self.engine, Phases.of(self.workload, self.engine))
-        return CostModel(setting, [Degrees(*map(int, row)) for row in self.space.degrees])
+        return CostModel(setting, [Degrees(*row) for row in self.space.degrees.tolist()])
 
     @cached_property
     def reference(self) -> Reference:
@@ -102,6 +104,47 @@ class Task:
         return self.cost.evaluate(given.astype(np.int64, copy=False))
 
 
+    def instance(self, number: int, draw: int = 0) -> Task:
+        """The task on a machine whose constants are drawn within their errors; instance 0 is the task itself.
+
+        Args:
+            number: of the instance.
+            draw: which draw of it, for where earlier ones hold no feasible strategy.
+        """
+        if number == 0:
+            return self
+        rng = np.random.default_rng((int(self.digest, 16), number, draw))
+        return self.on(*perturbed(self.cluster, self.engine, rng))
+
+    def on(self, cluster: Cluster, engine: Engine) -> Task:
+        """The task on a machine with other constants."""
+        return Moved(self, cluster, engine)
+
+
+class Moved(Task):
+    """A task on a machine with other constants. Its space, features, reference and digest are the nominal ones."""
+
+    def __init__(self, nominal: Task, cluster: Cluster, engine: Engine) -> None:
+        self._nominal, self.spec, self.space = nominal, nominal.spec, nominal.space
+        self.model, self.workload = nominal.model, nominal.workload
+        self.cluster, self.engine = cluster, engine
+
+    @cached_property
+    def reference(self) -> Reference:
+        """The nominal task's."""
+        return self._nominal.reference
+
+    @cached_property
+    def features(self) -> dict[str, float]:
+        """The nominal task's: what an engineer would know, not what this machine is like."""
+        return self._nominal.features
+
+    @cached_property
+    def digest(self) -> str:
+        """The nominal task's."""
+        return self._nominal.digest
+
+
 def _plain(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
@@ -136,8 +179,8 @@ def make_task(
 
 
 def task_specs() -> dict[str, TaskSpec]:
-    """The specs of all tasks of the built-in suites, by name."""
-    return {spec.name: spec for suite in list_suites() for spec in load_suite(suite).tasks}
+    """The specs of all tasks of the built-in suites but the generated ones, by name."""
+    return {spec.name: spec for suite in list_suites(generated=False) for spec in load_suite(suite).tasks}
 
 
 def load_task(name: str) -> Task:
@@ -146,6 +189,8 @@ def load_task(name: str) -> Task:
     Raises:
         InputError: if there is no such task.
     """
+    if drawn := find_task(name):
+        return Task(drawn)
     known = task_specs()
     if name not in known:
         raise InputError(f"unknown task{did_you_mean(name, known)}", field="task", value=name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from lts_bench.results.schema import Best, Cost, Point, Provenance, Row, Status, trace_digest
-from lts_bench.results.store import Grid
+from lts_bench.results.grids import Grid
+from lts_bench.results.schema import Best, Cost, Optimum, Point, Provenance, Row, Status, score_of, trace_digest
 
 PROVENANCE = Provenance(
     cost_model="1", package="0.1.0", commit=None, dirty=None, lock_digest="l", agent_digest="a", python="3.11",
@@ -16,6 +16,9 @@ COST = Cost(
     evaluations=50, unique=40, infeasible=5, illegal=0, wall_s=1.0, agent_cpu_s=0.5, cost_model_s=0.1,
     peak_memory_bytes=1 << 26,
 )  # fmt: skip
+
+
+OPTIMUM = Optimum(goodput_per_npu=200.0, certified=True)
 
 
 def grid(tasks: int = 2, seeds: int = 3) -> Grid:
@@ -34,12 +37,14 @@ def make_row(agent: str = "mine", task: str = "m/c/0", seed: int = 1, score: flo
         strategy=strategy, goodput_per_npu=200.0 * (score or 0.0), ttft_s=0.5, tpot_s=0.04, memory_bytes=1e9,
         slo_met=True, slo_margin=0.2,
     )  # fmt: skip
+    status = Status.OK if score else Status.NO_SOLUTION
     fields: dict[str, Any] = {
         "run_id": hashlib.sha256(repr((agent, task, seed, changes.get("version"))).encode()).hexdigest(),
         "task": task, "task_digest": "d", "space_digest": "s", "track": "search", "agent": agent, "version": "1",
-        "parameters": {}, "seed": seed, "instance": 0, "budget": "e50", "isolation": "child",
-        "status": Status.OK if score else Status.NO_SOLUTION, "error": None, "best": best if score else None,
-        "first_feasible": 1 if score else None, "reference": 200.0, "optimum": None, "regret": None, "trace": trace,
+        "parameters": {}, "seed": seed, "instance": seed, "budget": "e50", "isolation": "child",
+        "status": status, "error": None, "best": best if score else None,
+        "first_feasible": 1 if score else None, "reference": 150.0, "optimum": OPTIMUM,
+        "regret": 1 - score_of(status, best if score else None, OPTIMUM), "trace": trace,
         "trace_digest": trace_digest(trace), "cost": COST, "provenance": PROVENANCE,
     }  # fmt: skip
     return Row(**(fields | changes))

@@ -11,13 +11,15 @@ import numpy as np
 from lts_bench.answer import ANSWER, ILLEGAL_VIOLATION
 from lts_bench.budget import Budget
 from lts_bench.harness.cells import AgentCard, Cell, TaskCard
+from lts_bench.results.schema import Optimum
 from lts_bench.space.decisions import Space
 from lts_bench.space.operators import LOOKUP, MATMUL, Operator
 from lts_bench.specs.taskspec import TaskSpec
 from lts_bench.specs.workload import Slo, Workload
 
 SPEC = TaskSpec("toy/box/short", "toy", "box", Workload(64, 64, Slo(ttft_ms=1000.0, tpot_ms=50.0)))
-CARD = TaskCard(SPEC, "d" * 64, "e" * 64, "graded", "1")
+CARD = TaskCard(SPEC, "d" * 64, "e" * 64, "1")
+OPTIMUM = Optimum(goodput_per_npu=465.0, certified=True)
 
 
 def small_space() -> Space:
@@ -81,6 +83,6 @@ def random_agent(folder: Path, name: str = "mine") -> str:
 def small_cell(ref: str, **changes: Any) -> Cell:
     agent = AgentCard(ref, "mine", "1", "search", {}, "a" * 64)
     fields: dict[str, Any] = {
-        "task": CARD, "agent": agent, "seed": 1, "budget": Budget("e50", 50, 30.0), "isolation": "child",
+        "task": CARD, "agent": agent, "seed": 1, "instance": 1, "budget": Budget("e50", 50, 30.0), "isolation": "child",
     }  # fmt: skip
     return Cell(**(fields | changes))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from lts_bench.answer import ANSWER, ILLEGAL_VIOLATION
-from lts_bench.budget import BUDGETS, Budget, BudgetExhausted, Meter, parse_budget
+from lts_bench.budget import BUDGETS, UNLIMITED, Budget, BudgetExhausted, Meter, parse_budget
 from lts_bench.specs.failure import InputError
 
 TASK = ToyTask()
@@ -131,6 +131,13 @@ def test_duplicates_cost_and_are_told_apart_by_their_canonical_form():
     counting.evaluate(vectors)
     assert counting.used == 9
     assert counting.unique == len(np.unique(vectors, axis=0))
+
+
+def test_nothing_is_remembered_without_a_limit():
+    unlimited = Meter(TASK.evaluate, UNLIMITED, TASK.space)
+    unlimited.evaluate(sample(40))
+    assert (unlimited.used, unlimited.unique, len(unlimited._seen)) == (40, 0, 0)
+    assert unlimited.best is not None
 
 
 BAD_ROWS = {

@@ -72,6 +72,40 @@ def test_a_run_ends_with_the_leaderboard_and_can_be_reported(suite: Path, tmp_pa
     assert changed.stderr == "results/boards/mini/leaderboard.csv:1: differs from what the results give\n"
 
 
+def test_what_a_run_leaves_verifies_until_somebody_changes_it(suite: Path, tmp_path: Path) -> None:
+    assert lts_bench("run", "--suite", suite, "--workers", 2, cwd=tmp_path).returncode == 0
+    right = lts_bench("verify", "--json", cwd=tmp_path)
+    assert (right.returncode, json.loads(right.stdout)["failed"]) == (0, 0)
+    found = rows(tmp_path / "runs")
+    assert all(row["instance"] == row["seed"] and row["optimum"]["certified"] for row in found.values())  # type: ignore[index]
+    victim = tmp_path / "runs" / "mini" / f"{min(found)}.json"
+    victim.write_text(json.dumps(found[victim.stem] | {"regret": 0.5}))
+    wrong = lts_bench("verify", "runs", cwd=tmp_path)
+    first, last = wrong.stdout.splitlines()
+    assert (wrong.returncode, first.startswith(f"runs/mini/{victim.name}: regret: is 0.5")) == (1, True)
+    assert last.endswith(" checks, 1 failed")
+
+
+def test_certificates_are_the_same_bytes_and_check(suite: Path, tmp_path: Path) -> None:
+    for out, workers in (("a", 1), ("b", 2)):
+        done = lts_bench("certify", suite, "--out", out, "--workers", workers, "--json", cwd=tmp_path)
+        assert (done.returncode, len(json.loads(done.stdout)["certificates"])) == (0, 6)
+    file = tmp_path / "a" / "mini.jsonl"
+    assert file.read_bytes() == (tmp_path / "b" / "mini.jsonl").read_bytes()
+    assert lts_bench("certify", suite, "--out", "a", "--instances", 0, "--check", cwd=tmp_path).returncode == 0
+    file.write_text(file.read_text().replace('"draw":0', '"draw":1'))
+    changed = lts_bench("certify", suite, "--out", "a", "--instances", 0, "--check", cwd=tmp_path)
+    assert (changed.returncode, "instance 0: draw: is 1, found 0" in changed.stderr) == (1, True)
+
+
+def test_a_task_without_a_feasible_strategy_is_told_in_a_line(suite: Path, tmp_path: Path) -> None:
+    suite.write_text(SUITE.replace("tpot_ms: 50", "tpot_ms: 0.001"))
+    done = lts_bench("run", "--suite", suite, "--workers", 1, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "llama-3.1-8b/h100x4/tight" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
 def test_json_is_one_document_whatever_an_agent_prints(suite: Path, tmp_path: Path) -> None:
     body = """
         import sys
@@ -228,6 +262,8 @@ def test_shards_add_up_to_the_whole(suite: Path, tmp_path: Path) -> None:
         (("run", "--suite", "mini.yaml", "--shard", "3/2"), "1 ≤ i ≤ n"),
         (("run", "--suite", "mini.yaml", "--agent", "random", "--agent", "random"), "occurs twice"),
         (("report", "nothing"), "no such directory"),
+        (("verify", "nothing"), "no such directory"),
+        (("certify", "mini.yaml"), "--out: must be given"),
         (("list", "agnets"), "did you mean 'agents'"),
         (("model", "lama-3.1-8b"), "llama-3.1-8b"),
         (("check", "--model", "llama-3.1-8b", "--cluster", "h100x4", "--strategy", "none.json"), "none.json"),

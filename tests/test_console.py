@@ -139,7 +139,7 @@ def test_a_refused_run_leaves_no_progress_bar(capsys: Capture) -> None:
         raise InputError("no")
     assert capsys.readouterr().err == ""
     with progress_bar() as show:
-        show(4, 4, None)
+        show(4, 4, "last")
     assert "4/4" in capsys.readouterr().err
 
 

@@ -67,11 +67,17 @@ def seconds(table: FloatArray, kind: Collective, n: FloatArray) -> FloatArray:
 
 def least(lines: FloatArray, n: FloatArray) -> FloatArray:
     """Least of the regimes, (…, regimes, 2), at ``n`` bytes, (…, phases)."""
-    latency, inverse_rate = lines[..., None, :, 0], lines[..., None, :, 1]
-    times = latency + n[..., None] * inverse_rate
-    time: FloatArray = times[..., 0]
-    for regime in range(1, times.shape[-1]):
-        time = np.minimum(time, times[..., regime])
+    first, *others = range(lines.shape[-2])
+    time: FloatArray = _line(lines, first, n)
+    for regime in others:
+        np.minimum(time, _line(lines, regime, n), out=time)
+    return time
+
+
+def _line(lines: FloatArray, regime: int, n: FloatArray) -> FloatArray:
+    """One of the regimes at ``n`` bytes."""
+    time = n * lines[..., regime, 1, None]
+    time += lines[..., regime, 0, None]
     return time
 
 

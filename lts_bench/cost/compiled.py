@@ -23,7 +23,7 @@ try:
 except ImportError:
     numba = None
 
-COMPILED = ("cost", "serving")
+COMPILED = ("cost", "exact", "serving")
 """Folders of the package that hold compiled functions."""
 
 
@@ -66,7 +66,7 @@ def inlined(function: Function) -> Function:
 
 def formula(function: Function) -> Function:
     """A function of numbers for compiled callers, of arrays for all others."""
-    return cast(Function, numba.extending.register_jitable(function)) if numba else function
+    return cast(Function, numba.extending.register_jitable(forceinline=True)(function)) if numba else function
 
 
 def select(condition: Any, yes: Any, no: Any) -> Any:

@@ -6,6 +6,7 @@ tensor whole (R) or holds partial sums (P); where both axes split the same dimen
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -37,20 +38,46 @@ def state_letters(axes: int) -> tuple[tuple[str, ...], ...]:
 
 @dataclass(frozen=True)
 class _Graph:
+    """Layouts of a mesh and the moves between them, each as (source, target, move).
+
+    Attributes:
+        levels: positions of the moves by the pending axes at their source, none first.
+        canonical: positions of the canonical layouts, as in ``state_letters``.
+    """
+
     layouts: tuple[Layout, ...]
     moves: tuple[tuple[int, int, Move], ...]
+    levels: tuple[tuple[int, ...], ...]
     canonical: tuple[int, ...]
+
+
+_Priced = tuple[int, int, FloatArray | None]
+"""A move as (source, target, time); None for a free one."""
 
 
 @lru_cache(maxsize=4)
 def _graph(axes: int) -> _Graph:
-    """Layouts of a mesh and the moves between them, each as (source, target, move)."""
     names: Axes = tuple(range(axes))
     layouts = reachable(canonical_layout(("P",) * axes), names)
     index = {layout: position for position, layout in enumerate(layouts)}
     nearest = sorted(layouts, key=lambda layout: (len(layout.pending), -len(layout.sharded)))
-    steps = tuple((index[m.source], index[m.target], m) for layout in nearest for m in moves(layout, names))
-    return _Graph(layouts, steps, tuple(index[canonical_layout(letters)] for letters in state_letters(axes)))
+    steps = [move for layout in nearest for move in moves(layout, names)]
+    return _Graph(
+        layouts,
+        tuple((index[move.source], index[move.target], move) for move in steps),
+        tuple(_level(steps, pending) for pending in range(axes + 1)),
+        tuple(index[canonical_layout(letters)] for letters in state_letters(axes)),
+    )
+
+
+def _level(steps: list[Move], pending: int) -> tuple[int, ...]:
+    """Positions of the moves that start at so many pending axes, in an order that shortens paths in few rounds."""
+
+    def rank(position: int) -> tuple[int, bool, int]:
+        move = steps[position]
+        return -len(move.source.sharded), move.kind is not None, move.kind or 0
+
+    return tuple(sorted((at for at, move in enumerate(steps) if len(move.source.pending) == pending), key=rank))
 
 
 @dataclass(frozen=True)
@@ -75,19 +102,21 @@ def local_bytes(mesh: Mesh, layout: Layout, tensor: Activation) -> FloatArray:
     return tokens * features * tensor.element_bytes
 
 
-def _move_seconds(mesh: Mesh, tensor: Activation, graph: _Graph) -> list[FloatArray]:
-    local = {layout: local_bytes(mesh, layout, tensor) for layout in graph.layouts}
+def _move_seconds(mesh: Mesh, tensor: Activation, graph: _Graph) -> list[FloatArray | None]:
+    """(keys, phases) time of every move; None for a free one."""
+    local: dict[tuple[Axes, Axes], FloatArray] = {}
     known: dict[tuple[Collective, Axes, Axes, Axes], FloatArray] = {}
-    times: list[FloatArray] = []
+    times: list[FloatArray | None] = []
     for _, _, move in graph.moves:
         if move.kind is None:
-            times.append(np.zeros((1, 1)))
+            times.append(None)
             continue
-        layout = move.sized_by
-        tokens, features = (tuple(sorted(dim)) for dim in layout.dims)
+        tokens, features = (tuple(sorted(dim)) for dim in move.sized_by.dims)
         key = (move.kind, tuple(sorted(move.axes)), tokens, features)
         if key not in known:
-            known[key] = seconds(mesh.regimes(move.axes), move.kind, local[layout])
+            if (tokens, features) not in local:
+                local[tokens, features] = local_bytes(mesh, move.sized_by, tensor)
+            known[key] = seconds(mesh.regimes(move.axes), move.kind, local[tokens, features])
         times.append(known[key])
     return times
 
@@ -95,7 +124,8 @@ def _move_seconds(mesh: Mesh, tensor: Activation, graph: _Graph) -> list[FloatAr
 def conversion_seconds(mesh: Mesh, tensor: Activation) -> FloatArray:
     """(states, states, keys, phases) time of the cheapest conversion from every state to every one without P.
 
-    Bellman-Ford over the layouts of a mesh: a handful of moves reach everything.
+    Bellman-Ford over the layouts of a mesh: a handful of moves reach everything. None of them adds a pending axis, so
+    layouts with fewer come first.
     """
     graph = _graph(mesh.axes)
     times = _move_seconds(mesh, tensor, graph)
@@ -103,23 +133,34 @@ def conversion_seconds(mesh: Mesh, tensor: Activation) -> FloatArray:
     cost = np.full((len(graph.layouts), len(targets), len(mesh), len(tensor.tokens)), np.inf)
     for column, target in enumerate(targets):
         cost[graph.canonical[target], column] = 0.0
-    before, through = np.empty_like(cost), np.empty_like(cost[0])
-    while not np.array_equal(before, cost):
-        before[:] = cost
-        for (source, target, _), time in zip(graph.moves, times, strict=True):
-            np.add(cost[target], time, out=through)
-            np.minimum(cost[source], through, out=cost[source])
+    for level in graph.levels:
+        _relax(cost, [(*graph.moves[step][:2], times[step]) for step in level])
     found = np.full((len(graph.canonical), len(graph.canonical), *cost.shape[2:]), np.inf)
     found[:, targets] = cost[list(graph.canonical)]
     return found
 
 
+def _relax(cost: FloatArray, moves: Sequence[_Priced]) -> None:
+    """Shorten paths by moves until none is; a move is tried again where what follows it got shorter."""
+    _try(cost, moves)
+    shorter = {source for source, _, _ in moves}
+    while again := [move for move in moves if move[1] in shorter]:
+        before = {source: cost[source].copy() for source, _, _ in again}
+        _try(cost, again)
+        shorter = {source for source, old in before.items() if not np.array_equal(old, cost[source])}
+
+
+def _try(cost: FloatArray, moves: Sequence[_Priced]) -> None:
+    through = np.empty_like(cost[0])
+    for source, target, time in moves:
+        there = cost[target] if time is None else np.add(cost[target], time, out=through)
+        np.minimum(cost[source], there, out=cost[source])
+
+
 def conversion_moves(mesh: Mesh, tensor: Activation, source: int, target: int, phase: int) -> list[tuple[Move, float]]:
     """The moves of the cheapest conversion on a mesh of one key, with the time of each."""
     graph = _graph(mesh.axes)
-    times = [
-        float(np.broadcast_to(time, (1, len(tensor.tokens)))[0, phase]) for time in _move_seconds(mesh, tensor, graph)
-    ]
+    times = [0.0 if time is None else float(time[0, phase]) for time in _move_seconds(mesh, tensor, graph)]
     ends = np.full(len(graph.layouts), np.inf)
     ends[graph.canonical[target]] = 0.0
     for _ in graph.layouts:

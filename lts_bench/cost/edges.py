@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +25,11 @@ from lts_bench.cost.nodes import (
 from lts_bench.cost.rows import ILLEGAL_SECONDS
 from lts_bench.cost.signatures import HEAD, SAMPLING
 from lts_bench.space.operators import Operator
-from lts_bench.space.rules import OperatorRules
+from lts_bench.space.rules import OperatorRules, breaches
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+Choices = tuple[tuple[str, ...], ...]
 
 
 def state_index(states: tuple[str, ...]) -> int:
@@ -38,7 +40,19 @@ def state_index(states: tuple[str, ...]) -> int:
     return index
 
 
-def mesh_choices(operator: Operator, axes: int) -> tuple[tuple[str, ...], ...]:
+@lru_cache(maxsize=4096)
+def _outputs(edge: Edge, choices: Choices, prefill: bool) -> IntArray:
+    """(choices,) states in which the producer leaves an edge's activation."""
+    return np.array([state_index(edge.left(choice, prefill)) for choice in choices])
+
+
+@lru_cache(maxsize=4096)
+def _inputs(edge: Edge, choices: Choices, prefill: bool) -> IntArray:
+    """(choices,) states in which the consumer takes an edge's activation."""
+    return np.array([state_index(edge.needed(choice, prefill)) for choice in choices])
+
+
+def mesh_choices(operator: Operator, axes: int) -> Choices:
     """An operator's choices on a mesh: all pairs on two axes, the letters of y on one."""
     return operator.choices if axes == 2 else tuple((letter,) for letter in operator.letters)
 
@@ -92,10 +106,10 @@ class MeshPrices:
         phases = self.setting.phases
         prefills = phases.prefilled > 0
         time = self._converted(one, edge, source, target, edge.when != "decode")
-        if edge.when == "always":
-            time = np.where(prefills, time, self._converted(one, edge, source, target, False))
-        else:
+        if edge.when != "always":
             time = time * (prefills if edge.when == "prefill" else ~prefills)
+        elif edge.made.prefill != edge.made.decode or edge.used.prefill != edge.used.decode:
+            time = np.where(prefills, time, self._converted(one, edge, source, target, False))
         if phases.mixed:
             mixed = slice(phases.decode.stop, None)
             time[..., mixed] = np.maximum(time[..., mixed], time[..., phases.decode])
@@ -108,25 +122,26 @@ class MeshPrices:
 
     def states(self, edge: Edge, source: Operator, target: Operator, prefill: bool) -> tuple[IntArray, IntArray]:
         """State indices of the producer's and the consumer's choices."""
-        outputs = [state_index(edge.left(choice, prefill)) for choice in self.view(source).choices]
-        inputs = [state_index(edge.needed(choice, prefill)) for choice in self.view(target).choices]
-        return np.array(outputs), np.array(inputs)
+        outputs = _outputs(edge, self.view(source).choices, prefill)
+        return outputs, _inputs(edge, self.view(target).choices, prefill)
 
     def node(self, block: Block, operator: Operator) -> tuple[FloatArray, FloatArray]:
         """((keys, choices, phases) time, (keys, choices, 4) memory) of an operator; illegal choices cost infinity."""
         if (block, operator) not in self._nodes:
             time, memory = self._own(block, operator, self.view(operator))
-            self._nodes[block, operator] = np.where(self.legal(operator)[..., None], time, np.inf), memory
+            time[~self.legal(operator)] = np.inf
+            self._nodes[block, operator] = time, memory
         return self._nodes[block, operator]
 
     def legal(self, operator: Operator) -> NDArray[np.bool_]:
         """(keys, choices) whether a choice breaks no rule."""
         view = self.view(operator)
         legal = np.ones((len(self.mesh), len(view.choices)), dtype=np.bool_)
-        for letter in () if self.setting.padding else operator.letters:
-            degrees, places = np.unique(view.split(letter), return_inverse=True)
-            allowed = [not self.rules.breaches(operator, (letter,), (int(degree),)) for degree in degrees]
-            legal &= np.array(allowed)[places].reshape(legal.shape)
+        for letter, extents in () if self.setting.padding else self.rules.limits(operator):
+            if extents:
+                degrees, places = np.unique(view.split(letter), return_inverse=True)
+                allowed = [not any(breaches(extents, int(degree))) for degree in degrees]
+                legal &= np.array(allowed)[places].reshape(legal.shape)
         return legal
 
     def _own(self, block: Block, operator: Operator, view: View) -> tuple[FloatArray, FloatArray]:
@@ -160,33 +175,40 @@ def overlapped(moving: FloatArray, working: FloatArray, overlap: float) -> Float
     return moving + working - overlap * np.minimum(moving, working) if overlap else moving + working
 
 
+TAKE_ALL = np.array([int(letter != "M") for letter in LETTERS])
+"""By the letter of the up projection, 1 where every device of the expert-tensor group needs all tokens."""
+WAYS_BACK = ("R", "K", "N")
+GIVE_BACK = np.array([WAYS_BACK.index("R" if letter == "M" else letter) for letter in LETTERS])
+"""By the letter of the down projection, the way back: split tokens need as little as whole ones."""
+
+
 def dispatch_seconds(prices: MeshPrices, costs: ExpertCosts, mesh_rows: IntArray, stream: Operator) -> FloatArray:
-    """(expert keys, stream choices, up letters, phases) from the residual layout to the experts."""
+    """(expert keys, stream choices, 2, phases) from the residual layout to the experts, by ``TAKE_ALL``."""
     hidden = prices.setting.model.hidden
     routed, (gather, _) = costs.routed_in(hidden), costs.everywhere(hidden)
     conversion = prices.conversions(hidden)
     axes, choices = prices.mesh.axes, prices.view(stream).choices
     sliced, whole = state_index(("M",) * axes), state_index(("R",) * axes)
-    time = np.empty((len(mesh_rows), len(choices), len(LETTERS), conversion.shape[-1]))
+    time = np.empty((len(mesh_rows), len(choices), 2, conversion.shape[-1]))
     for row, choice in enumerate(choices):
-        start = conversion[state_index(choice)][:, mesh_rows]
-        everywhere = start[whole] + gather
-        for column, letter in enumerate(LETTERS):
-            time[:, row, column] = np.minimum(start[sliced] + routed[letter != "M"], everywhere)
+        start = conversion[state_index(choice)]
+        everywhere, parts = start[whole][mesh_rows] + gather, start[sliced][mesh_rows]
+        for column in (0, 1):
+            time[:, row, column] = np.minimum(parts + routed[column > 0], everywhere)
     return time
 
 
 def combine_seconds(prices: MeshPrices, costs: ExpertCosts, mesh_rows: IntArray, stream: Operator) -> FloatArray:
-    """(expert keys, down letters, stream choices, phases) from the experts back to the residual layout."""
+    """(expert keys, ways back, stream choices, phases) from the experts back to the residual layout."""
     hidden = prices.setting.model.hidden
     routed, (_, reduce) = costs.routed_out(hidden), costs.everywhere(hidden)
     conversion = prices.conversions(hidden)
     axes, choices = prices.mesh.axes, prices.view(stream).choices
     sliced, partial = state_index(("M",) * axes), state_index(("P",) * axes)
-    time = np.empty((len(mesh_rows), len(LETTERS), len(choices), conversion.shape[-1]))
+    time = np.empty((len(mesh_rows), len(WAYS_BACK), len(choices), conversion.shape[-1]))
     for column, choice in enumerate(choices):
         end = state_index(choice)
-        everywhere = conversion[partial, end][mesh_rows] + reduce
-        for row, letter in enumerate(LETTERS):
-            time[:, row, column] = np.minimum(conversion[sliced, end][mesh_rows] + routed[letter], everywhere)
+        everywhere, parts = conversion[partial, end][mesh_rows] + reduce, conversion[sliced, end][mesh_rows]
+        for row, letter in enumerate(WAYS_BACK):
+            time[:, row, column] = np.minimum(parts + routed[letter], everywhere)
     return time

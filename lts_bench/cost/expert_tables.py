@@ -5,26 +5,26 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lts_bench.cost.edges import combine_seconds, dispatch_seconds, overlapped
+from lts_bench.cost.edges import GIVE_BACK, TAKE_ALL, combine_seconds, dispatch_seconds, overlapped
 from lts_bench.cost.experts import LETTERS, ExpertCosts, expert_key
 from lts_bench.cost.graph import Block, Edge
-from lts_bench.cost.pricing import Pricing, distinct_keys
-from lts_bench.cost.rows import ILLEGAL_SECONDS, IntArray, RowStore, distinct
+from lts_bench.cost.pricing import Pricing
+from lts_bench.cost.rows import ILLEGAL_SECONDS, DistinctRows, IntArray, RowStore, distinct_rows
 from lts_bench.specs.layers import MoeFfn
 
 
 class ExpertTables:
     """Rows of the edges and operators of routed experts."""
 
-    def __init__(self, pricing: Pricing, times: RowStore, memory: RowStore, block: Block) -> None:
+    def __init__(self, pricing: Pricing, times: DistinctRows, memory: RowStore, block: Block) -> None:
         self.pricing, self.block = pricing, block
         self._times, self._memory = times, memory
         setting = pricing.setting
         assert block.layer is not None and isinstance(block.layer.ffn, MoeFfn)
         self.ffn = block.layer.ffn
-        keys, self.rows = distinct_keys(
-            pricing.degrees,
-            lambda d: (d.dp, d.tp, d.ep, d.etp),
+        keys, self.rows = pricing.distinct_keys(
+            np.arange(len(pricing.degrees)),
+            ("dp", "tp", "ep", "etp"),
             lambda d: expert_key(setting.cluster, d, setting.redundant_experts),
         )
         self.costs = ExpertCosts(setting, self.ffn, keys)
@@ -54,14 +54,20 @@ class ExpertTables:
         base = np.zeros(len(self.rows), dtype=np.int64)
         for prices, place in self.pricing.meshes():
             mine = np.flatnonzero(place >= 0)
-            pairs, rows = distinct(zip(place[mine].tolist(), self.rows[mine].tolist(), strict=True))
-            mesh_rows, expert_rows = np.array(pairs, dtype=np.int64).T
-            price = dispatch_seconds if edge.role == "dispatch" else combine_seconds
-            time = price(prices, self.costs.take(expert_rows), mesh_rows, self.stream)
-            if edge.charged == "target" and edge.role == "combine":
-                own, _ = prices.node(self.block, self.stream)
-                time = overlapped(time, own[mesh_rows][:, None], self.pricing.setting.engine.overlap)
-            base[mine] = self._times.add(time) + rows * time.shape[1] * time.shape[2]
+            pairs = np.stack((place[mine], self.rows[mine]), axis=1)
+            first, rows = distinct_rows(pairs)
+            mesh_rows, expert_rows = pairs[first].T
+            costs, overlap = self.costs.take(expert_rows), self.pricing.setting.engine.overlap
+            if edge.role == "dispatch":
+                time = dispatch_seconds(prices, costs, mesh_rows, self.stream)
+                choices = np.arange(time[0, ..., 0].size).reshape(time.shape[1:3])[:, TAKE_ALL]
+            else:
+                time = combine_seconds(prices, costs, mesh_rows, self.stream)
+                choices = np.arange(time[0, ..., 0].size).reshape(time.shape[1:3])[GIVE_BACK]
+                if edge.charged == "target":
+                    own, _ = prices.node(self.block, self.stream)
+                    time = overlapped(time, own[mesh_rows][:, None], overlap)
+            base[mine] = self._times.add(time, choices) + rows * choices.size
         return base
 
     def memory_rows(self, name: str) -> IntArray:

@@ -170,16 +170,14 @@ class ExpertCosts:
         """(keys, up letters, down letters, phases) grouped products of the most loaded rank."""
         rate = expert_rate(self.setting.cluster.chip, self.weights)
         element = mean_weight_bytes(self.weights)
-        halves = []
-        for up in (True, False):
-            by_letter = []
-            for letter in LETTERS:
-                share = self.etp if letter == "M" else 1.0
-                copies, rows, touched = self._load(np.ceil(self.tokens / share))
-                n, k = self._part(hidden, letter, up=up)
-                handling = rate.handling_seconds(copies, self._distinct_tokens / share, hidden)
-                by_letter.append(rate.product_seconds(rows, touched, n, k, element) + handling / 2)
-            halves.append(np.stack(by_letter, axis=1))
+        halves = [np.empty((len(self.keys), len(LETTERS), len(self.setting.phases))) for _ in range(2)]
+        for share, letters in ((self.etp, "M"), (1.0, "KNR")):
+            copies, rows, touched = self._load(np.ceil(self.tokens / share))
+            handling = rate.handling_seconds(copies, self._distinct_tokens / share, hidden) / 2
+            for half, up in zip(halves, (True, False), strict=True):
+                for letter in letters:
+                    n, k = self._part(hidden, letter, up=up)
+                    half[:, LETTERS.index(letter)] = rate.product_seconds(rows, touched, n, k, element) + handling
         up_width = self.ffn.width * (2 if self.ffn.gated else 1)
         return halves[0][:, :, None] + halves[1][:, None, :] + self._between(up_width)
 

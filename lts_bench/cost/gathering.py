@@ -50,8 +50,8 @@ class Sums(NamedTuple):
         block: (n, LINE) seconds of one block, scratch; ``stage`` (n · stages, LINE) of every distinct stage and
             ``total`` (n, LINE) of all stages in one line of phases.
         decode: (n, phases) td.
-        prefill: (n, 3) what a prompt on every rank adds to s̄ of a lone prompt, T of that, and what it adds to T.
-        alone: (n, phases) s̄ of a lone prompt mixed into decode steps, or (n, 1) where engines do not mix.
+        alone: (n, phases) s̄ of a lone prompt mixed into decode steps, or (n, 1) where engines do not mix; ``whole`` its
+            T, and ``others`` (n, 2) what prompts on all other ranks add to both.
         filled: (n,) phases that ``decode`` holds.
     """
 
@@ -64,8 +64,9 @@ class Sums(NamedTuple):
     stage: FloatArray
     total: FloatArray
     decode: FloatArray
-    prefill: FloatArray
     alone: FloatArray
+    whole: FloatArray
+    others: FloatArray
     filled: IndexArray
 
 
@@ -73,6 +74,7 @@ class Sums(NamedTuple):
 def allocate(program: Program, n: int) -> Sums:
     """Room for the sums of n strategies."""
     stages, phases = program.stage_count.max(), len(program.batches)
+    mixed = phases if len(program.mixed) > 0 else 1
     return Sums(
         np.empty(n, np.uint32),
         np.empty((n, MEMORY)),
@@ -83,8 +85,9 @@ def allocate(program: Program, n: int) -> Sums:
         np.empty((n * stages, LINE)),
         np.empty((n, LINE)),
         np.empty((n, phases)),
-        np.empty((n, 3)),
-        np.empty((n, phases if len(program.mixed) > 0 else 1)),
+        np.empty((n, mixed)),
+        np.empty((n, mixed)),
+        np.empty((n, 2)),
         np.empty(n, np.uint32),
     )
 
@@ -247,9 +250,12 @@ def add_block(program: Program, block: int, given: Strategies, first: int, many:
 
 @compiled
 def end_line(program: Program, line: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
-    """Fill td = max(pp · heaviest stage, all stages) of a line; of the first line also the prefills."""
-    degrees, pps, live, alone = given.degrees, program.pp, sums.live, sums.alone
-    total, stage, decode, prefill, filled = sums.total, sums.stage, sums.decode, sums.prefill, sums.filled
+    """Fill td = max(pp · heaviest stage, all stages) of a line, and the prefills.
+
+    Of mixed steps those are what such a step takes beyond td/pp, of others the first line's.
+    """
+    degrees, pps, live, alone, whole = given.degrees, program.pp, sums.live, sums.alone, sums.whole
+    total, stage, decode, others, filled = sums.total, sums.stage, sums.decode, sums.others, sums.filled
     stages, begin = np.uint64(len(stage) // len(total)), np.uint64(line * LINE)
     for m in range(np.uint64(many)):
         n = np.uint64(live[m])
@@ -263,10 +269,13 @@ def end_line(program: Program, line: int, given: Strategies, first: int, many: i
                 decode[n, begin + phase] = max(pp * stage[row, phase], total[n, phase])
             lone, every = stage[row, LONE_PREFILL], stage[row, PREFILL]
         if line == 0:
-            prefill[n, 0], prefill[n, 1] = every - lone, total[n, LONE_PREFILL]
-            prefill[n, 2] = total[n, PREFILL] - total[n, LONE_PREFILL]
-            if alone.shape[1] == 1:
-                alone[n, 0] = lone
+            others[n, 0], others[n, 1] = every - lone, total[n, PREFILL] - total[n, LONE_PREFILL]
+        if alone.shape[1] > 1:
+            for phase in range(begin, begin + np.uint64(LINE)):
+                slot = decode[n, phase] / pp
+                alone[n, phase], whole[n, phase] = max(alone[n, phase] - slot, 0.0), whole[n, phase] - slot
+        elif line == 0:
+            alone[n, 0], whole[n, 0] = lone, total[n, LONE_PREFILL]
 
 
 @compiled
@@ -303,32 +312,26 @@ def sum_stages(
 
 
 @compiled
-def add_heaviest(
-    sign: float, line: int, program: Program, given: Strategies, first: int, many: int, sums: Sums
-) -> None:
-    """Add the heaviest stage of a line to the service of a lone prompt, or take it off."""
-    degrees, pps, live, alone = given.degrees, program.pp, sums.live, sums.alone
+def keep_mixed(line: int, program: Program, given: Strategies, first: int, many: int, sums: Sums) -> None:
+    """Keep the heaviest stage of a line of mixed steps, and all stages."""
+    degrees, pps, live, alone, whole = given.degrees, program.pp, sums.live, sums.alone, sums.whole
     total, stage = sums.total, sums.stage
     stages, begin = np.uint64(len(stage) // len(total)), np.uint64(line * LINE)
     for m in range(np.uint64(many)):
         n = np.uint64(live[m])
         pipelined = pps[degrees[np.uint64(first) + n]] > 1
         for phase in range(np.uint64(LINE)):
-            heaviest = stage[n * stages, phase] if pipelined else total[n, phase]
-            before = alone[n, begin + phase] if sign < 0 else 0.0
-            alone[n, begin + phase] = before + sign * heaviest
+            alone[n, begin + phase] = stage[n * stages, phase] if pipelined else total[n, phase]
+            whole[n, begin + phase] = total[n, phase]
 
 
 @compiled
 def sum_line(program: Program, line: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
     """Fill one line of phases of the first ``many`` live strategies."""
-    mixes = len(program.mixed) > 0
-    if mixes:
-        mixed = program.mixed
+    mixed = program.mixed
+    if len(mixed) > 0:
         sum_stages(program, mixed, program.mixed_overhead, mixed[line], line, given, first, many, sums)
-        add_heaviest(1.0, line, program, given, first, many, sums)
+        keep_mixed(line, program, given, first, many, sums)
     prompts = program.prefill if line == 0 else program.prefill[:0]
     sum_stages(program, program.lines, program.overhead, prompts, line, given, first, many, sums)
-    if mixes:
-        add_heaviest(-1.0, line, program, given, first, many, sums)
     end_line(program, line, given, first, many, sums)

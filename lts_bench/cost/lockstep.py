@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import gammainc
 
 from lts_bench.cost.nodes import Setting
+from lts_bench.cost.rows import distinct
 from lts_bench.space.strategy import Degrees
 
 FloatArray = NDArray[np.float64]
@@ -40,16 +41,15 @@ def prefill_shares(prompts: FloatArray, waits: FloatArray, dp: int) -> FloatArra
 def wait_rows(setting: Setting, degrees: Sequence[Degrees]) -> tuple[NDArray[np.int64], FloatArray, FloatArray]:
     """(row of each degrees, prefills waited for, how full they are), the latter (rows, rungs).
 
-    a = b·pp/osl prompts arrive at a rank in a round; ranks wait for w in lockstep, for a where admission is
-    coordinated: then all ranks prefill in the same step.
+    b/osl prompts arrive at a rank and microbatch in a round; ranks wait for pp times what that takes in lockstep, for
+    b·pp/osl where admission is coordinated: then all ranks prefill in the same step.
     """
-    batches, osl = setting.phases.batches.astype(np.float64), setting.phases.workload.osl
+    prompts = setting.phases.batches / setting.phases.workload.osl
     ranks = [1 if setting.engine.coordinated_admission else d.dp for d in degrees]
-    keys = list(dict.fromkeys(zip([d.pp for d in degrees], ranks, strict=True)))
+    keys, rows = distinct(zip([d.pp for d in degrees], ranks, strict=True))
     waits, shares = [], []
     for pp, dp in keys:
-        prompts = batches * pp / osl
-        waits.append(lockstep_waits(prompts, dp) if dp > 1 else prompts)
-        shares.append(prefill_shares(prompts, waits[-1], dp))
-    order = [keys.index((d.pp, dp)) for d, dp in zip(degrees, ranks, strict=True)]
-    return np.array(order, dtype=np.int64), np.array(waits), np.array(shares)
+        steps = lockstep_waits(prompts, dp) if dp > 1 else prompts
+        waits.append(pp * steps)
+        shares.append(prefill_shares(prompts, steps, dp))
+    return rows, np.array(waits), np.array(shares)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from lts_bench.answer import ILLEGAL_VIOLATION
 from lts_bench.cost.compiled import compiled, inlined
 from lts_bench.cost.gathering import BATCH, Strategies, Sums, allocate, leave_x, sort, sum_line, sum_memory
-from lts_bench.cost.phases import FIRST_RUNG
+from lts_bench.cost.phases import FIRST_RUNG, PREFILL
 from lts_bench.cost.program import FloatArray, Index, IntArray, Program
 from lts_bench.cost.rows import ILLEGAL_SECONDS, LINE
 from lts_bench.cost.steady import (
@@ -21,6 +21,8 @@ from lts_bench.cost.steady import (
     rate,
     round_between,
     round_seconds,
+    tpot_seconds,
+    ttft_seconds,
     ttft_terms,
 )
 
@@ -32,8 +34,9 @@ Answers = NDArray[np.void]
 @inlined
 def round_of(
     decode: FloatArray,
-    prefill: FloatArray,
     alone: FloatArray,
+    whole: FloatArray,
+    others: FloatArray,
     waits: FloatArray,
     shares: FloatArray,
     row: Index,
@@ -42,19 +45,21 @@ def round_of(
 ) -> Round:
     """The round at a rung. A prefill costs what one rank's does, and a share of what all ranks' add."""
     share, rung = shares[row, phase], phase if alone.shape[1] > 1 else np.uint64(0)
-    service, whole = alone[n, rung] + share * prefill[n, 0], prefill[n, 1] + share * prefill[n, 2]
-    return Round(decode[n, phase], waits[row, phase], service, whole)
+    service, prefill = alone[n, rung] + share * others[n, 0], whole[n, rung] + share * others[n, 1]
+    return Round(decode[n, phase], waits[row, phase], service, prefill)
 
 
 @compiled
 def keep_live(program: Program, line: int, given: Strategies, first: int, many: Index, sums: Sums) -> Index:
     """Keep the live strategies that may use a larger batch than the line's last; how many they are.
 
-    One that exceeds the TPOT limit with its prefills is done if it is feasible at all: else the search for its least
-    violation goes on until it exceeds the limit decoding alone. A prompt mixed into a larger step may cost less.
+    TPOT rises with the batch: one that exceeds its limit with the prefills is done if it is feasible at all, else the
+    search for its least violation goes on until it exceeds the limit decoding alone. A prompt mixed into a larger step
+    may cost less.
     """
     degrees, live, capacity = given.degrees, sums.live, sums.capacity
-    decode, prefill, alone, waits, shares = sums.decode, sums.prefill, sums.alone, program.waits, program.shares
+    decode, alone, whole, others = sums.decode, sums.alone, sums.whole, sums.others
+    waits, shares = program.waits, program.shares
     batches, rows, pp, dp, rules = program.batches, program.wait_row, program.pp, program.dp, program.rules
     last, still = np.uint64(line * LINE + LINE - 1), np.uint64(0)
     for m in range(np.uint64(many)):
@@ -62,9 +67,9 @@ def keep_live(program: Program, line: int, given: Strategies, first: int, many: 
         its = degrees[np.uint64(first) + n]
         if batches[last] > capacity[n] or decode[n, last] > rules.tpot_limit:
             continue
-        at = round_of(decode, prefill, alone, waits, shares, rows[its], n, last)
-        if alone.shape[1] == 1 and at.decode + at.waits * at.service > rules.tpot_limit:
-            at = round_of(decode, prefill, alone, waits, shares, rows[its], n, np.uint64(FIRST_RUNG))
+        at = round_of(decode, alone, whole, others, waits, shares, rows[its], n, last)
+        if alone.shape[1] == 1 and tpot_seconds(pp[its], at, at.decode) > rules.tpot_limit:
+            at = round_of(decode, alone, whole, others, waits, shares, rows[its], n, np.uint64(FIRST_RUNG))
             if rate(Replica(capacity[n], pp[its], dp[its]), rules, batches[FIRST_RUNG], at) > 0:
                 continue
         live[still] = n
@@ -113,8 +118,9 @@ def best_point(
     rules: Rules,
     batches: FloatArray,
     decode: FloatArray,
-    prefill: FloatArray,
     alone: FloatArray,
+    whole: FloatArray,
+    others: FloatArray,
     waits: FloatArray,
     shares: FloatArray,
     row: Index,
@@ -125,7 +131,7 @@ def best_point(
     """(rate, b, round) of the best rung, refined towards both neighbours; ties: the smallest b."""
     one, first = np.uint64(1), np.uint64(FIRST_RUNG)
     for phase in range(filled):
-        at = round_of(decode, prefill, alone, waits, shares, row, n, phase)
+        at = round_of(decode, alone, whole, others, waits, shares, row, n, phase)
         rates[phase] = rate(replica, rules, batches[phase], at)
     rung: Index = first
     its = 0.0
@@ -133,13 +139,13 @@ def best_point(
         if rates[phase] > its:
             rung, its = phase, rates[phase]
     size: Number = batches[rung]
-    best, at = its, round_of(decode, prefill, alone, waits, shares, row, n, rung)
+    best, at = its, round_of(decode, alone, whole, others, waits, shares, row, n, rung)
     if its > 0:
         for low in range(max(rung - one, first), min(rung + one, filled - one)):
             span = batches[low + one] - batches[low]
             if 1 < span < np.inf:
-                below = round_of(decode, prefill, alone, waits, shares, row, n, low)
-                above = round_of(decode, prefill, alone, waits, shares, row, n, low + one)
+                below = round_of(decode, alone, whole, others, waits, shares, row, n, low)
+                above = round_of(decode, alone, whole, others, waits, shares, row, n, low + one)
                 beside = 1.0 if low == rung else span - 1
                 found, b, between = best_between(replica, rules, batches[low], span, below, above, beside, its, rates)
                 if found > best or (found == best and b < size):
@@ -156,38 +162,40 @@ def conclude(
     batches, waits, shares, rows = program.batches, program.waits, program.shares, program.wait_row
     pps, dps, replicas, count = program.pp, program.dp, program.replicas, program.stage_count
     held, buffers, capacity = sums.stage_bytes, sums.buffers, sums.capacity
-    decode, prefill, alone, phases = sums.decode, sums.prefill, sums.alone, sums.filled
+    decode, alone, whole, others, phases = sums.decode, sums.alone, sums.whole, sums.others, sums.filled
     stages, rates = np.uint64(len(held) // len(buffers)), np.empty(len(batches) + int(program.ladder[-1]))
     for n in range(np.uint64(many)):
         its, vector = degrees[np.uint64(first) + n], vectors[np.uint64(first) + n]
         pp, dp, row, filled = pps[its], dps[its], np.uint64(rows[its]), np.uint64(phases[n])
-        legal = inside[np.uint64(first) + n] and prefill[n, 1] + prefill[n, 2] < ILLEGAL_SECONDS
+        legal = inside[np.uint64(first) + n] and decode[n, PREFILL] < ILLEGAL_SECONDS
         goodput, ttft, tpot, memory, size, s = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         over_memory = over_ttft = over_tpot = 0.0 if legal else ILLEGAL_VIOLATION
         if legal and capacity[n] > 0:
             replica = Replica(capacity[n], pp, dp)
             best, size, at = best_point(
-                replica, rules, batches, decode, prefill, alone, waits, shares, row, n, filled, rates
+                replica, rules, batches, decode, alone, whole, others, waits, shares, row, n, filled, rates
             )
             if best > 0:
                 goodput = replicas[its] * dp * best / program.npus
-                base, c, queue = ttft_terms(replica, rules, at)
-                s = round_seconds(at.decode, base, c, queue, rules.ttft_limit)
-                ttft, tpot = base + c * s + queue / s, s + at.waits * at.service
+                terms = ttft_terms(replica, rules, at)
+                s = round_seconds(at.decode, terms, rules.ttft_limit)
+                ttft, tpot = ttft_seconds(terms, s), tpot_seconds(pp, at, s)
                 memory = fullest(held, n * stages, np.uint64(count[its]), size * pp) + buffers[n]
         if legal and goodput == 0:
             least = np.inf
             for phase in range(np.uint64(FIRST_RUNG), np.uint64(FIRST_RUNG + len(program.ladder))):
-                at = round_of(decode, prefill, alone, waits, shares, row, n, phase)
-                base, c, queue = ttft_terms(Replica(capacity[n], pp, dp), rules, at)
-                its_ttft, its_tpot = base + c * at.decode + queue / at.decode, at.decode + at.waits * at.service
+                at = round_of(decode, alone, whole, others, waits, shares, row, n, phase)
+                terms = ttft_terms(Replica(capacity[n], pp, dp), rules, at)
+                its_ttft = ttft_seconds(terms, at.decode)
                 its_memory = fullest(held, n * stages, np.uint64(count[its]), batches[phase] * pp) + buffers[n]
-                memory_excess, tpot_excess = excess(its_memory, rules.memory_limit), excess(its_tpot, rules.tpot_limit)
-                ttft_excess = excess(its_ttft, rules.ttft_limit)
-                if memory_excess + ttft_excess + tpot_excess < least:
-                    least = memory_excess + ttft_excess + tpot_excess
-                    over_memory, over_ttft, over_tpot = memory_excess, ttft_excess, tpot_excess
-                    ttft, tpot, memory, size, s = its_ttft, its_tpot, its_memory, batches[phase], at.decode
+                memory_excess, ttft_excess = excess(its_memory, rules.memory_limit), excess(its_ttft, rules.ttft_limit)
+                if memory_excess + ttft_excess < least:
+                    its_tpot = tpot_seconds(pp, at, at.decode)
+                    tpot_excess = excess(its_tpot, rules.tpot_limit)
+                    if memory_excess + ttft_excess + tpot_excess < least:
+                        least = memory_excess + ttft_excess + tpot_excess
+                        over_memory, over_ttft, over_tpot = memory_excess, ttft_excess, tpot_excess
+                        ttft, tpot, memory, size, s = its_ttft, its_tpot, its_memory, batches[phase], at.decode
                 if batches[phase] > capacity[n] or at.decode > rules.tpot_limit:
                     break
         answer = answers[vector]

@@ -16,7 +16,7 @@ from lts_bench.cost.tables import Tables
 from lts_bench.cost.vectorised import Sums
 from lts_bench.space.strategy import Degrees, Strategy
 
-COST_MODEL_VERSION = "2"
+COST_MODEL_VERSION = "3"
 """Changes whenever any score may."""
 
 

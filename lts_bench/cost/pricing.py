@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from lts_bench.cost.edges import MeshPrices
 from lts_bench.cost.graph import Block
 from lts_bench.cost.mesh import Mesh, mesh_key
 from lts_bench.cost.nodes import Setting
-from lts_bench.cost.rows import Key, distinct
+from lts_bench.cost.rows import Key, distinct, distinct_rows
 from lts_bench.space.operators import Operator
 from lts_bench.space.rules import OperatorRules
 from lts_bench.space.strategy import Degrees
@@ -19,20 +21,11 @@ from lts_bench.space.strategy import Degrees
 IntArray = NDArray[np.int64]
 
 
-def distinct_keys(
-    degrees: Sequence[Degrees], shape: Callable[[Degrees], Hashable], key: Callable[[Degrees], Key]
-) -> tuple[list[Key], IntArray]:
-    """``distinct`` keys of degrees; a key is worked out once for all degrees of one shape."""
-    shapes, places = distinct(shape(each) for each in degrees)
-    examples = {shape(each): each for each in degrees}
-    keys, rows = distinct(key(examples[each]) for each in shapes)
-    return keys, rows[places] if len(degrees) else places
-
-
 class Pricing:
     """Decisions and meshes of a list of degrees.
 
     Attributes:
+        columns: (degrees,) every field of the degrees, and ``tp`` and ``stage``, by name.
         two_axes: (degrees,) 1 where the mesh has two axes.
         decisions: column of every operator's decision in a vector, by key.
     """
@@ -42,17 +35,19 @@ class Pricing:
         self.degrees = tuple(degrees)
         self.rules = OperatorRules(setting.model)
         self.decisions = {operator.key: column for column, operator in enumerate(self.rules.operators, start=1)}
-        self.two_axes = np.array([int(d.tx > 1) for d in degrees], dtype=np.int64)
+        self.columns = {
+            field.name: np.fromiter(map(attrgetter(field.name), degrees), dtype=np.int64, count=len(degrees))
+            for field in fields(Degrees)
+        }
+        self.columns["tp"] = self.columns["tx"] * self.columns["ty"]
+        self.columns["stage"] = self.columns["dp"] * self.columns["tp"]
+        self.two_axes = (self.columns["tx"] > 1).astype(np.int64)
         self._meshes = [self._mesh_prices(axes) for axes in (1, 2)]
 
     def _mesh_prices(self, axes: int) -> tuple[MeshPrices | None, IntArray]:
         """Prices of the meshes with so many axes, and every degrees' key among them (-1 for none)."""
         mine = np.flatnonzero(self.two_axes == axes - 1)
-        keys, rows = distinct_keys(
-            [self.degrees[index] for index in mine],
-            lambda d: (d.tx, d.ty, d.stage),
-            lambda d: mesh_key(self.setting.cluster, d),
-        )
+        keys, rows = self.distinct_keys(mine, ("tx", "ty", "stage"), lambda d: mesh_key(self.setting.cluster, d))
         place = np.full(len(self.degrees), -1, dtype=np.int64)
         place[mine] = rows
         if not keys:
@@ -65,6 +60,14 @@ class Pricing:
         for prices, place in self._meshes:
             if prices is not None:
                 yield prices, place
+
+    def distinct_keys(
+        self, mine: IntArray, names: Sequence[str], key: Callable[[Degrees], Key]
+    ) -> tuple[list[Key], IntArray]:
+        """``distinct`` keys of some degrees; one is worked out for all that agree in the named columns."""
+        examples, shapes = distinct_rows(np.stack([self.columns[name][mine] for name in names], axis=1))
+        keys, rows = distinct(key(self.degrees[index]) for index in mine[examples].tolist())
+        return keys, rows[shapes]
 
     def operator(self, block: Block, name: str, *, target: bool = False) -> Operator:
         """The decision behind an operator's name in a block; ``target`` for the later kind of a transition."""

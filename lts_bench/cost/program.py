@@ -122,6 +122,7 @@ def serving_rules(setting: Setting) -> Rules:
         quantile=quantile,
         queue_factor=float(-np.log1p(-quantile)),
         coordinated=setting.engine.coordinated_admission,
+        mixed=setting.engine.mixed_prefill,
     )
 
 
@@ -150,7 +151,7 @@ def _stored() -> IntArray:
 
 def build_program(tables: Tables) -> Program:
     """Pack tables for the evaluation."""
-    setting, degrees = tables.setting, tables.degrees
+    setting, degrees, columns = tables.setting, tables.degrees, tables.pricing.columns
     wait_row, waits, shares = wait_rows(setting, degrees)
     edges = [edge for edge in tables.edges if edge.decodes]
     prompts = [edge for edge in tables.edges if not edge.decodes]
@@ -175,17 +176,17 @@ def build_program(tables: Tables) -> Program:
         stage_count=tables.stages.many.astype(np.uint32),
         totals=tables.stages.totals.astype(np.float64),
         total_row=tables.stages.total.astype(np.uint32),
-        replicas=np.array([float(d.replicas) for d in degrees]),
-        pp=np.array([float(d.pp) for d in degrees]),
-        dp=np.array([float(d.dp) for d in degrees]),
+        replicas=columns["replicas"].astype(np.float64),
+        pp=columns["pp"].astype(np.float64),
+        dp=columns["dp"].astype(np.float64),
         ladder=setting.phases.batches.astype(np.float64),
         batches=_phases(setting.phases.batches[None].astype(np.float64), np.inf)[0],
         wait_row=wait_row.astype(np.uint32),
         waits=_phases(waits, 1.0),
         shares=_phases(shares, 0.0),
         overhead=np.pad(overhead, (0, -len(overhead) % LINE)).reshape(-1, LINE)[:lines],
-        mixed=_mixed_lines(tables.distinct_times, setting),
-        mixed_overhead=_mixed_lines(overhead[None], setting)[:, 0],
+        mixed=_mixed_lines(tables.distinct_times, setting) if setting.phases.mixed else tables.lines[:0],
+        mixed_overhead=_mixed_lines(overhead[None], setting)[:, 0] if setting.phases.mixed else np.zeros((0, LINE)),
         rules=serving_rules(setting),
         fixed_bytes=(setting.model.extra_parameters + setting.model.vectors) * ACTIVATION_BYTES,
         npus=float(setting.cluster.devices),
@@ -207,9 +208,8 @@ def _phases(rungs: FloatArray, fill: float) -> FloatArray:
 
 def _mixed_lines(times: FloatArray, setting: Setting) -> FloatArray:
     """(rows, phases) of the mixed steps as (lines, rows, LINE), their rungs where those of the decode steps stand."""
-    if not setting.phases.mixed:
-        return np.zeros((0, len(times), LINE))
-    return in_strips(np.pad(times[:, setting.phases.decode.stop :], ((0, 0), (FIRST_RUNG, 0))), LINE)
+    padded = np.pad(times[:, setting.phases.decode.stop :], ((0, 0), (FIRST_RUNG, 0)))
+    return in_strips([padded], len(padded), padded.shape[1], LINE)
 
 
 def _rows(tables: Tables, places: Sequence[Place], which: IndexArray) -> Rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -24,9 +25,15 @@ ILLEGAL_SECONDS = 1e15
 
 def distinct(keys: Iterable[Key]) -> tuple[list[Key], IntArray]:
     """Distinct keys in order of appearance, and the position of every key among them."""
-    positions: dict[Key, int] = {}
-    rows = [positions.setdefault(key, len(positions)) for key in keys]
-    return list(positions), np.array(rows, dtype=np.int64)
+    keys = list(keys)
+    positions = {key: position for position, key in enumerate(dict.fromkeys(keys))}
+    return list(positions), np.fromiter(map(positions.__getitem__, keys), dtype=np.int64, count=len(keys))
+
+
+def distinct_rows(rows: IntArray) -> tuple[IntArray, IntArray]:
+    """(distinct,) the first of equal rows in their order, and (rows,) which of these every row is."""
+    first, which = _alike(_hashes(rows))
+    return first, which.astype(np.int64)
 
 
 def positions(operator: Operator) -> tuple[int, int]:
@@ -57,36 +64,84 @@ class RowStore:
         return rows
 
 
-def distinct_strips(rows: FloatArray, width: int) -> tuple[FloatArray, NDArray[np.uint32]]:
-    """Distinct rows in strips, and (rows,) which of them every row is."""
-    first, which = _alike(rows)
-    return in_strips(rows[first], width), which
+class DistinctRows:
+    """Rows that are appended table by table, equal ones kept once."""
+
+    def __init__(self) -> None:
+        self._parts: list[FloatArray] = []
+        self._keys: list[NDArray[np.uint64]] = []
+        self._which: list[NDArray[np.uint32]] = []
+        self._kept = self._filled = 0
+
+    def add(self, rows: FloatArray, choices: IntArray | None = None) -> int:
+        """Append (keys, …, columns) rows; the position of the first.
+
+        Args:
+            rows: all dimensions but the last are flattened.
+            choices: which of a key's rows stand for its choices, if not every one for one.
+        """
+        flat = rows.reshape(-1, rows.shape[-1])
+        hashes = _hashes(flat)
+        first, which = _alike(hashes)
+        self._parts.append(flat[first])
+        self._keys.append(hashes[first])
+        which += np.uint32(self._kept)
+        self._which.append(which if choices is None else which.reshape(len(rows), -1)[:, choices.ravel()].ravel())
+        begin = self._filled
+        self._kept += len(first)
+        self._filled += len(self._which[-1])
+        return begin
+
+    def strips(self, width: int) -> tuple[FloatArray, NDArray[np.uint32]]:
+        """The distinct rows ``in_strips``, in order of appearance, and (rows,) which of them every row is."""
+        if not self._parts:
+            return in_strips((), 0, 1, width), np.zeros(0, dtype=np.uint32)
+        first, which = _alike(np.concatenate(self._keys))
+        begins = np.cumsum([0, *map(len, self._parts)])[:-1]
+        mine = np.split(first, np.searchsorted(first, begins[1:]))
+        kept = (part[rows - begin] for part, rows, begin in zip(self._parts, mine, begins, strict=True))
+        return in_strips(kept, len(first), self._parts[0].shape[1], width), which[np.concatenate(self._which)]
 
 
-def _alike(rows: FloatArray) -> tuple[IntArray, NDArray[np.uint32]]:
-    """(distinct,) the first of equal rows in their order, and (rows,) which of these every row is.
-
-    Rows are told apart by 64 bits: the sum of their own bits times odd numbers.
-    """
-    factors = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], dtype=np.uint64) * 2 + 1
-    keys = np.ascontiguousarray(rows).view(np.uint64) @ factors
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), dtype=np.uint32)
-    rank[order] = np.arange(len(order), dtype=np.uint32)
-    return first[order], rank[which]
+def _hashes(rows: FloatArray | IntArray) -> NDArray[np.uint64]:
+    """(rows,) 64 bits that tell rows apart: the sum of their own bits times odd numbers."""
+    sums: NDArray[np.uint64] = np.einsum("rc,c->r", np.ascontiguousarray(rows).view(np.uint64), _odd(rows.shape[1]))
+    return sums
 
 
-def in_strips(rows: FloatArray, width: int) -> FloatArray:
+@cache
+def _odd(count: int) -> NDArray[np.uint64]:
+    return np.random.default_rng(0).integers(0, 2**63, count, dtype=np.uint64) * 2 + 1
+
+
+def _alike(keys: NDArray[np.uint64]) -> tuple[IntArray, NDArray[np.uint32]]:
+    """(distinct,) the first of equal keys in their order, and (keys,) which of these every key is."""
+    order = np.argsort(keys)
+    ordered = keys[order]
+    new = np.ones(len(keys), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    first = np.minimum.reduceat(order, np.flatnonzero(new)) if len(keys) else order
+    appearing = np.argsort(first)
+    rank = np.empty(len(first), dtype=np.uint32)
+    rank[appearing] = np.arange(len(first), dtype=np.uint32)
+    which = np.empty(len(keys), dtype=np.uint32)
+    which[order] = rank[np.cumsum(new) - 1]
+    return first[appearing], which
+
+
+def in_strips(parts: Iterable[FloatArray], rows: int, columns: int, width: int) -> FloatArray:
     """(columns ÷ width, rows, width) rows in strips of so many columns, the last one filled up with zeros.
 
-    The first row begins a cache line.
+    The first row begins a cache line. The parts hold all rows one after the other.
     """
-    strips = _aligned((-(-rows.shape[1] // width), len(rows), width))
-    for number, strip in enumerate(strips):
-        given = rows[:, number * width : (number + 1) * width]
-        strip[:, : given.shape[1]] = given
-        strip[:, given.shape[1] :] = 0.0
+    strips = _aligned((-(-columns // width), rows, width))
+    strips[-1, :, columns - (len(strips) - 1) * width :] = 0.0
+    begin = 0
+    for part in parts:
+        for number, strip in enumerate(strips):
+            given = part[:, number * width : (number + 1) * width]
+            strip[begin : begin + len(part), : given.shape[1]] = given
+        begin += len(part)
     return strips
 
 

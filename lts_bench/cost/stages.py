@@ -11,6 +11,7 @@ from lts_bench.cost.collectives import Collective, regimes
 from lts_bench.cost.conversion import canonical_layout, local_bytes
 from lts_bench.cost.edges import MeshPrices
 from lts_bench.cost.groups import Group, place_group
+from lts_bench.cost.rows import distinct
 from lts_bench.space.operators import Operator
 from lts_bench.space.placement import domain_size, stages_per_domain
 from lts_bench.space.strategy import Degrees
@@ -22,11 +23,11 @@ Crossings = tuple[int, int, int]
 
 def heaviest_stages(counts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """The distinct stages that may be the heaviest: those that no other holds all blocks of, in order of appearance."""
-    distinct = list(dict.fromkeys(counts))
+    stages = list(dict.fromkeys(counts))
     return [
         row
-        for row in distinct
-        if not any(other != row and all(x >= y for x, y in zip(other, row, strict=True)) for other in distinct)
+        for row in stages
+        if not any(other != row and all(x >= y for x, y in zip(other, row, strict=True)) for other in stages)
     ]
 
 
@@ -52,7 +53,8 @@ def send_seconds(prices: MeshPrices, stream: Operator, pairs: Sequence[tuple[int
         [local_bytes(prices.mesh, canonical_layout(choice), tensor) for choice in prices.view(stream).choices], axis=1
     )
     rows = np.array([row for row, _ in pairs])
-    sends = np.array([_send(prices.setting.cluster, *count) for _, count in pairs])
+    counts, row = distinct(count for _, count in pairs)
+    sends = np.array([_send(prices.setting.cluster, *count) for count in counts])[row]
     time: FloatArray = sends[:, 0, None, None] + sends[:, 1, None, None] * local[rows]
     return time
 

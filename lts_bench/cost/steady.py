@@ -1,10 +1,12 @@
 """Steady serving in closed form: from step times to TTFT, TPOT and throughput.
 
 In a round every sequence gets one token. A rank waits for w prefills in it, each of the heaviest stage's s̄, and T is
-one prompt through all stages; s ≥ td is the round time after admission control. TPOT = s + w·s̄ and
-TTFT = T + g·w·s̄²/(2s) + c·s with g = −ln(1 − q), c = q/pp. With coordinated admission c = q/pp + (dp − 1)/(2·dp·w) and
-T grows by (dp − 1)·s̄/(2·dp). Slowing decode shortens the queue, so the operator may throttle: s is the smallest
-value ≥ td between the roots of TTFT = limit.
+one prompt through all stages; s ≥ td is the round time after admission control. Without a pipeline TPOT = s + w·s̄ and
+TTFT = T + c·s + g·w·s̄²/(2s) with g = −ln(1 − q), c = q/pp: M/D/1. In a pipeline prompts cost more
+(``prompt_seconds``), and one that finds another on its way waits for half of it in the mean:
+TTFT = T + c·s + g·w·T²/(2s + w·T). Engines that mix prefill into decode steps give the first token at the end of such a
+step: c grows by 1/pp. With coordinated admission c grows by (dp − 1)/(2·dp·w) and T by (dp − 1)·s̄/(2·dp). Slowing
+decode shortens the queue, so the operator may throttle: s is the smallest value ≥ td between the roots of TTFT = limit.
 
 Every formula takes numbers, in the compiled loop, or arrays of equal shapes.
 """
@@ -32,6 +34,7 @@ class Rules(NamedTuple):
         quantile: q of the TTFT limit.
         queue_factor: g.
         coordinated: whether data-parallel ranks admit prompts together.
+        mixed: whether prompts are prefilled in decode steps.
     """
 
     memory_limit: float
@@ -40,6 +43,7 @@ class Rules(NamedTuple):
     quantile: float
     queue_factor: float
     coordinated: bool
+    mixed: bool
 
 
 class Replica(NamedTuple):
@@ -57,6 +61,9 @@ class Replica(NamedTuple):
 class Round(NamedTuple):
     """One round of decoding at a batch size.
 
+    Where prompts are prefilled in decode steps, s̄ and T are what such a step takes beyond td/pp, the slot of its
+    microbatch.
+
     Attributes:
         decode: td, one token for everybody, seconds.
         waits: w.
@@ -68,6 +75,15 @@ class Round(NamedTuple):
     waits: Number
     service: Number
     prefill: Number
+
+
+class Ttft(NamedTuple):
+    """TTFT = base + per_round · s + queue / (s + beside), seconds."""
+
+    base: Number
+    per_round: Number
+    queue: Number
+    beside: Number
 
 
 @formula
@@ -89,30 +105,66 @@ def memory_bytes(weights: Number, mean_kv: Number, whole_kv: Number, sequences: 
 
 
 @formula
-def ttft_terms(replica: Replica, rules: Rules, at: Round) -> tuple[Number, Number, Number]:
-    """(T, c, g·w·s̄²/2): TTFT = T + c·s + queue/s."""
-    c, base = rules.quantile / replica.pp, at.prefill
-    if rules.coordinated:
-        c = c + (replica.dp - 1) / (2 * replica.dp * at.waits)
-        base = base + (replica.dp - 1) * at.service / (2 * replica.dp)
-    return base, c, rules.queue_factor * at.waits * at.service * at.service / 2
+def larger(a: Number, b: Number) -> Number:
+    """The larger of two numbers."""
+    return select(a > b, a, b)
 
 
 @formula
-def round_seconds(td: Number, base: Number, c: Number, queue: Number, ttft_limit: float) -> Number:
+def prompt_seconds(pp: Number, at: Round, s: Number) -> Number:
+    """What the prompts of a round of s add to it: w·s̄ without a pipeline, w·s̄ + w·φ·(T − s̄ − h·s) with one.
+
+    The first prompt of a run fills the pipeline, T − s̄, while decode that would have filled it meanwhile is hidden,
+    h = 1 − 1/pp; the others follow it a stage behind. With λ = w/TPOT and u = 1 − λ·s̄, the share φ that come first is
+    u/(u + e^−x − 1 + x) at x = λ·T: prompts that arrive during a run are the next one, Poisson. To solve for TPOT,
+    e^−x − 1 + x is taken as x²/(2 + x), and TPOT in it as s + w·s̄. A round hides no more than all of its decode.
+    """
+    busy, hidden = at.waits * at.service, (1 - 1 / pp) * s
+    every = at.waits * larger(at.prefill, at.service + hidden)
+    filling, joined = every - busy, every * every / (2 * (s + busy) + every)
+    between = s + (filling - at.waits * hidden) - joined
+    left = larger((between + np.sqrt(between * between + 4 * s * joined)) / 2, filling - joined)
+    return select(pp > 1, busy + larger(left - s, 0.0), busy)
+
+
+@formula
+def tpot_seconds(pp: Number, at: Round, s: Number) -> Number:
+    """TPOT of a round of s; it rises with s and every time of the round."""
+    return s + prompt_seconds(pp, at, s)
+
+
+@formula
+def ttft_terms(replica: Replica, rules: Rules, at: Round) -> Ttft:
+    """The terms of the TTFT."""
+    others = select(rules.coordinated, (replica.dp - 1) / (2 * replica.dp), 0.0)
+    c = (rules.quantile + select(rules.mixed, 1.0, 0.0)) / replica.pp + others / at.waits
+    before = select(replica.pp > 1, at.prefill, at.service)
+    queue = rules.queue_factor * at.waits * before * before / 2
+    return Ttft(at.prefill + others * at.service, c, queue, select(replica.pp > 1, at.waits * at.prefill / 2, 0.0))
+
+
+@formula
+def ttft_seconds(ttft: Ttft, s: Number) -> Number:
+    """TTFT of a round of s."""
+    return ttft.base + ttft.per_round * s + ttft.queue / (s + ttft.beside)
+
+
+@formula
+def round_seconds(td: Number, ttft: Ttft, ttft_limit: float) -> Number:
     """The smallest s ≥ td that meets the TTFT limit; ``NO_LIMIT`` for none."""
-    room = ttft_limit - base
-    discriminant = room * room - 4 * c * queue
-    root = np.sqrt(np.maximum(discriminant, 0.0))
-    meets = (room > 0) & (discriminant >= 0) & (td <= (room + root) / (2 * c))
-    return select(meets, np.maximum(td, (room - root) / (2 * c)), NO_LIMIT)
+    c = ttft.per_round
+    room = ttft_limit - ttft.base + c * ttft.beside
+    discriminant = room * room - 4 * c * ttft.queue
+    root = np.sqrt(larger(discriminant, 0.0))
+    meets = (room > 0) & (discriminant >= 0) & (2 * c * (td + ttft.beside) <= room + root)
+    return select(meets, larger(td, (room - root) / (2 * c) - ttft.beside), NO_LIMIT)
 
 
 @formula
 def rate(replica: Replica, rules: Rules, batch: Number, at: Round) -> Number:
     """Tokens/s of one data-parallel rank, b·pp/TPOT; 0 where infeasible."""
-    base, c, queue = ttft_terms(replica, rules, at)
-    tpot = round_seconds(at.decode, base, c, queue, rules.ttft_limit) + at.waits * at.service
+    s = round_seconds(at.decode, ttft_terms(replica, rules, at), rules.ttft_limit)
+    tpot = tpot_seconds(replica.pp, at, s)
     feasible = (batch <= replica.capacity) & (tpot <= rules.tpot_limit) & (tpot < NO_LIMIT)
     return select(feasible, batch * replica.pp / tpot, 0.0)
 

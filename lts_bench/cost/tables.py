@@ -17,8 +17,8 @@ from lts_bench.cost.expert_tables import ExpertTables
 from lts_bench.cost.graph import Block, Edge, block_counts, joined, model_blocks
 from lts_bench.cost.nodes import KV_FULL, KV_MEAN, Setting
 from lts_bench.cost.phases import FIRST_RUNG
-from lts_bench.cost.pricing import Pricing, distinct_keys
-from lts_bench.cost.rows import LINE, IntArray, Place, RowStore, StageRows, distinct, distinct_strips, positions
+from lts_bench.cost.pricing import Pricing
+from lts_bench.cost.rows import LINE, DistinctRows, IntArray, Place, RowStore, StageRows, distinct_rows, positions
 from lts_bench.cost.stages import crossings, heaviest_stages, send_seconds
 from lts_bench.space.operators import Operator
 from lts_bench.space.strategy import Degrees, even_stages
@@ -42,7 +42,7 @@ class Tables:
         self.pricing = Pricing(setting, degrees)
         self.setting, self.degrees, self.rules = setting, self.pricing.degrees, self.pricing.rules
         self.blocks = model_blocks(setting.model)
-        self._times, self._prompts, self._memory = RowStore(), RowStore(), RowStore()
+        self._times, self._prompts, self._memory = DistinctRows(), DistinctRows(), RowStore()
         self.edges: list[Place] = []
         self._edge_tables: dict[tuple[Block, Edge], Place] = {}
         self.operators: list[Place] = []
@@ -51,8 +51,8 @@ class Tables:
         for index, block in enumerate(self.blocks):
             self._add_block(index, block)
         self.sends = self._add_sends()
-        self.lines, self.which = distinct_strips(self._times.join(), LINE)
-        self.prompts, self.which_prompt = distinct_strips(self._prompts.join(), LINE)
+        self.lines, self.which = self._times.strips(LINE)
+        self.prompts, self.which_prompt = self._prompts.strips(LINE)
         self.memory = self._memory.join()
         self.memory[:, [KV_MEAN, KV_FULL]] /= setting.phases.workload.free_memory_fraction or 1.0
         self.letters = self._letter_maps()
@@ -156,13 +156,12 @@ class Tables:
         base = np.zeros(len(self.degrees), dtype=np.int64)
         for prices, place in self.pricing.meshes():
             mine = np.flatnonzero(place >= 0)
-            boundaries, of_degrees = distinct_keys(
-                [self.degrees[index] for index in mine],
-                lambda d: (d.stage, d.pp, d.replicas),
-                lambda d: crossings(self.setting.cluster, d),
+            boundaries, of_degrees = self.pricing.distinct_keys(
+                mine, ("stage", "pp", "replicas"), lambda d: crossings(self.setting.cluster, d)
             )
-            pairs, rows = distinct(zip(place[mine].tolist(), of_degrees.tolist(), strict=True))
-            time = send_seconds(prices, stream, [(key, boundaries[at]) for key, at in pairs])
+            first, rows = distinct_rows(np.stack((place[mine], of_degrees), axis=1))
+            crossed = [boundaries[at] for at in of_degrees[first].tolist()]
+            time = send_seconds(prices, stream, list(zip(place[mine][first].tolist(), crossed, strict=True)))
             base[mine] = self._times.add(time) + rows * time.shape[1]
         return Place(0, decision, base)
 
@@ -178,14 +177,15 @@ class Tables:
         model = self.setting.model
         rows: list[tuple[int, ...]] = []
         totals: list[IntArray] = []
-        places: dict[int, tuple[int, int, int]] = {}
-        for pp in sorted({d.pp for d in self.degrees}):
+        places: list[tuple[int, int, int]] = []
+        pps, row = np.unique(self.pricing.columns["pp"], return_inverse=True)
+        for pp in pps.tolist():
             counts = block_counts(model, self.blocks, stages or even_stages(len(model.layers), pp))
             heaviest = heaviest_stages(counts)
-            places[pp] = (len(rows), len(heaviest), len(totals))
+            places.append((len(rows), len(heaviest), len(totals)))
             rows += heaviest
             totals.append(np.sum(counts, axis=0))
-        first, many, total = np.array([places[d.pp] for d in self.degrees], dtype=np.int64).T.copy()
+        first, many, total = np.array(places, dtype=np.int64)[row].T.copy()
         return StageRows(np.array(rows, dtype=np.int64), first, many, np.array(totals, dtype=np.int64), total)
 
     @cached_property

@@ -20,6 +20,8 @@ from lts_bench.cost.steady import (
     memory_bytes,
     round_seconds,
     sequences_held,
+    tpot_seconds,
+    ttft_seconds,
     ttft_terms,
 )
 
@@ -179,15 +181,15 @@ def _rounds(program: Program, degrees: IntArray, total: FloatArray, heaviest: Fl
     rungs = slice(FIRST_RUNG, FIRST_RUNG + len(program.ladder))
     rows = program.wait_row[degrees]
     waits, shares = program.waits[rows, rungs], program.shares[rows, rungs]
-    lone, every = total[:, LONE_PREFILL, None], total[:, PREFILL, None]
-    alone = heaviest[:, LONE_PREFILL, None]
-    if len(program.mixed):
-        alone = heaviest[:, rungs.stop :] - heaviest[:, rungs]
-    service = alone + shares * (heaviest[:, PREFILL] - heaviest[:, LONE_PREFILL])[:, None]
-    whole = lone + shares * (every - lone)
     pp = program.pp[degrees, None]
     decode = np.where(pp > 1, np.maximum(pp * heaviest[:, rungs], total[:, rungs]), total[:, rungs])
-    return Round(decode, waits, service, whole)
+    alone, whole = heaviest[:, LONE_PREFILL, None], total[:, LONE_PREFILL, None]
+    if len(program.mixed):
+        slot = decode / pp
+        alone, whole = np.maximum(heaviest[:, rungs.stop :] - slot, 0.0), total[:, rungs.stop :] - slot
+    service = alone + shares * (heaviest[:, PREFILL] - heaviest[:, LONE_PREFILL])[:, None]
+    prefill = whole + shares * (total[:, PREFILL] - total[:, LONE_PREFILL])[:, None]
+    return Round(decode, waits, service, prefill)
 
 
 def _conclude(sums: Sums, answers: Answers) -> FloatArray:
@@ -208,11 +210,11 @@ def _conclude(sums: Sums, answers: Answers) -> FloatArray:
 def _feasible(sums: Sums, answers: Answers, best: FloatArray, batch: FloatArray, at: Round) -> FloatArray:
     """Fill the answers of feasible strategies at their best points; (n, 2) b and s."""
     program, replica = sums.program, sums.replica
-    base, c, queue = ttft_terms(replica, program.rules, at)
-    s = round_seconds(at.decode, base, c, queue, program.rules.ttft_limit)
+    terms = ttft_terms(replica, program.rules, at)
+    s = round_seconds(at.decode, terms, program.rules.ttft_limit)
     answers["feasible"] = True
     answers["goodput_per_npu"] = program.replicas[sums.degrees] * replica.dp * best / program.npus
-    answers["ttft_s"], answers["tpot_s"] = base + c * s + queue / s, s + at.waits * at.service
+    answers["ttft_s"], answers["tpot_s"] = ttft_seconds(terms, s), tpot_seconds(replica.pp, at, s)
     answers["memory_bytes"] = sums.memory(batch[:, None])[:, 0]
     return np.stack([batch, s], axis=1)
 
@@ -225,9 +227,8 @@ def _infeasible(sums: Sums, answers: Answers, best: FloatArray, batch: FloatArra
         sums.rounds,
         taken(sums.replica, (slice(None), None)),
     )
-    base, c, queue = ttft_terms(replica, rules, rounds)
-    ttft = base + c * rounds.decode + queue / rounds.decode
-    tpot = rounds.decode + rounds.waits * rounds.service
+    ttft = ttft_seconds(ttft_terms(replica, rules, rounds), rounds.decode)
+    tpot = tpot_seconds(replica.pp, rounds, rounds.decode)
     memory = sums.memory(np.broadcast_to(ladder, ttft.shape))
     over = excess(memory, rules.memory_limit), excess(ttft, rules.ttft_limit), excess(tpot, rules.tpot_limit)
     beyond = (ladder > replica.capacity) | (rounds.decode > rules.tpot_limit)

@@ -13,7 +13,7 @@ FEATURE_LIMIT = 4.0
 def resolve_problem(problem: Problem | None, task: Scorer | str | None) -> Problem:
     """Return the given problem, or a fresh one of the given task without a limit of evaluations."""
     if (problem is None) == (task is None):
-        raise InputError("give either problem= or task=", field="problem")
+        raise InputError("give either problem= or task= or suite=", field="problem")
     if problem is not None:
         return problem
     if isinstance(task, str):

@@ -2,46 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
-from lts_bench.envs.common import FEATURE_LIMIT, resolve_problem, resolve_reference, rewards, scaled_features
-from lts_bench.problem import Problem, Scorer
+from lts_bench.envs.batch import Batch, Rows
+from lts_bench.envs.game import Game
+from lts_bench.envs.games import Games
+from lts_bench.envs.shells import BatchedEnv, SingleEnv
 
 
-class ShardOneShotEnv(gymnasium.Env[np.ndarray, np.ndarray]):
-    """Every episode is one step: an action has one choice for each decision, the observation is the task's features.
+class OneShots(Batch):
+    """Strategies in one step each.
 
-    No mask can tell which choices the degrees in the same action allow, so choices that are not legal under them are
-    replaced as `Space.repair` does; ``info["vector"]`` is what was scored.
+    ``obs`` has the task's features. ``mask`` has, decision after decision, the choices that are legal under some
+    degrees. Which of them are legal together depends on the degrees in the same action, and no mask can tell: a
+    strategy that is not legal is scored as such and costs its evaluation.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012 (declared so by Gymnasium)
+    def __init__(self, games: Games, count: int) -> None:
+        self.action_space = spaces.MultiDiscrete(np.array(games.frame.sizes))
+        super().__init__(games, count)
 
-    def __init__(
-        self, problem: Problem | None = None, task: Scorer | str | None = None, reference: float | None = None
-    ) -> None:
-        """Play a problem, or a task without a limit of evaluations; see `ShardEnv`."""
-        self.problem = resolve_problem(problem, task)
-        self.reference = resolve_reference(self.problem, reference)
-        self._features = scaled_features(self.problem.features)
-        self.observation_space = spaces.Box(-FEATURE_LIMIT, FEATURE_LIMIT, self._features.shape, np.float32)
-        self.action_space = spaces.MultiDiscrete(self.problem.space.sizes)
+    def _widths(self) -> tuple[int, int]:
+        return self.frame.features, sum(self.frame.sizes)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode; nothing here is random."""
-        super().reset(seed=seed)
-        return self._features.copy(), {}
+    def _begin(self, game: Game, rows: Rows) -> None:
+        self.observations["obs"][rows] = game.features
+        self.observations["mask"][rows] = game.one_shot_mask
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Score a strategy."""
-        vectors = self.problem.space.repair(np.asarray(action, dtype=np.int64)[np.newaxis])
-        answers = self.problem.evaluate(vectors)
-        info = {name: answers[0][name] for name in answers.dtype.names or ()}
-        info["vector"] = vectors[0]
-        return self._features.copy(), float(rewards(answers, self.reference)[0]), True, False, info
+    def step(self, actions: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Score the strategies (n, length) of all episodes that are not over."""
+        running = np.flatnonzero(~self.over)
+        self.vectors[running] = actions[running]
+        self.positions[running] = self.lengths[running]
+        return self._end(running), self.over
+
+
+class ShardOneShotEnv(SingleEnv):
+    """Every episode is one step: an action has one choice for each decision; see `OneShots` and `rewards`.
+
+    ``Space.repair`` of the problem's space makes any action legal, ``Space.mask(degrees)`` tells the legal choices under
+    given degrees.
+    """
+
+    batch_class = OneShots
+    episodes: OneShots
+
+
+class ShardOneShotVectorEnv(BatchedEnv):
+    """Many episodes of `ShardOneShotEnv`, scored in one call."""
+
+    batch_class = OneShots
+    episodes: OneShots

@@ -1,8 +1,7 @@
-"""Cells: agents × tasks × seeds in a fixed order, each with an id that says all its outcome depends on."""
+"""Cells: tasks × seeds × agents in a fixed order, each with an id that says all its outcome depends on."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any, TypeVar
@@ -10,11 +9,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from lts_bench.budget import Budget
+from lts_bench.results.identity import run_id
+from lts_bench.results.schema import Optimum
 from lts_bench.specs.failure import InputError
 from lts_bench.specs.taskspec import TaskSpec
 
 ISOLATIONS = ("in_process", "child")
-NOMINAL_INSTANCE = 0
+SEED_DIGITS = 8
+"""Hexadecimal digits of an agent's seed: NumPy's older generators take 32 bits."""
 
 T = TypeVar("T")
 
@@ -31,12 +33,11 @@ class AgentCard(msgspec.Struct, frozen=True):
 
 
 class TaskCard(msgspec.Struct, frozen=True):
-    """A task and what identifies it: its own digest, that of its space, its feedback, the cost model's version."""
+    """A task and what identifies it: its own digest, that of its space, the cost model's version."""
 
     spec: TaskSpec
     digest: str
     space_digest: str
-    feedback: str
     cost_model: str
 
     @property
@@ -45,36 +46,50 @@ class TaskCard(msgspec.Struct, frozen=True):
         return self.spec.name
 
 
+class InstanceCard(msgspec.Struct, frozen=True):
+    """An instance of a task: which draw of the constants it is, and the best goodput there."""
+
+    draw: int
+    optimum: Optimum
+
+
 class Cell(msgspec.Struct, frozen=True):
-    """One run of one agent on one task with one seed."""
+    """One run of one agent on one instance of a task."""
 
     task: TaskCard
     agent: AgentCard
     seed: int
+    instance: int
     budget: Budget
     isolation: str
-    instance: int = NOMINAL_INSTANCE
 
     @property
     def run_id(self) -> str:
-        """The digest of everything that the outcome depends on; isolation and time limit are no part of it."""
-        agent, task = self.agent, self.task
-        identity = {
-            "task": [task.name, task.digest, task.space_digest, task.feedback, task.cost_model],
-            "instance": self.instance,
-            "agent": f"{agent.name}@{agent.version}",
-            "parameters": agent.parameters,
-            "track": agent.track,
-            "seed": self.seed,
-            "budget": self.budget.name,
-        }
-        return hashlib.sha256(msgspec.json.encode(identity, order="sorted")).hexdigest()
+        """The digest of everything that the outcome depends on."""
+        return run_id(
+            task=self.task.name,
+            task_digest=self.task.digest,
+            space_digest=self.task.space_digest,
+            cost_model=self.task.cost_model,
+            instance=self.instance,
+            agent=self.agent.name,
+            version=self.agent.version,
+            parameters=self.agent.parameters,
+            track=self.agent.track,
+            seed=self.seed,
+            budget=self.budget.name,
+        )
+
+    @property
+    def agent_seed(self) -> int:
+        """The seed that the agent gets: the same in every run of the cell, and no trace of the instance's number."""
+        return int(self.run_id[:SEED_DIGITS], 16)
 
 
 def make_cells(
     agents: Iterable[AgentCard], tasks: Iterable[TaskCard], seeds: Iterable[int], budget: Budget, isolation: str
 ) -> list[Cell]:
-    """Return all cells, sorted by task, agent and seed.
+    """Return all cells, sorted by task, seed and agent; seed i runs instance i.
 
     Raises:
         InputError: the isolation is unknown, or two agents have the same name and version.
@@ -87,8 +102,8 @@ def make_cells(
     if twice := sorted({name for name in names if names.count(name) > 1}):
         refs = ", ".join(card.ref for card, name in zip(cards, names, strict=True) if name == twice[0])
         raise InputError(f"agents of the same name and version: {refs}", field="agent", value=twice[0])
-    ordered = product(sorted(tasks, key=lambda task: task.name), cards, sorted(seeds))
-    return [Cell(task, agent, seed, budget, isolation) for task, agent, seed in ordered]
+    ordered = product(sorted(tasks, key=lambda task: task.name), sorted(seeds), cards)
+    return [Cell(task, agent, seed, seed, budget, isolation) for task, seed, agent in ordered]
 
 
 def parse_shard(text: str) -> tuple[int, int]:

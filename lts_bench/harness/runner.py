@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,7 +21,8 @@ from lts_bench.harness.child import Done, Setup, run_agent
 from lts_bench.harness.process import RUSAGE_BYTES, AgentProcess, deadline_after
 from lts_bench.problem import REFERENCE, LocalProblem
 from lts_bench.results.provenance import provenance
-from lts_bench.results.schema import Best, Cost, Point, Row, Status, trace_digest
+from lts_bench.results.rescoring import best_of
+from lts_bench.results.schema import Best, Cost, Optimum, Point, Row, Status, score_of, trace_digest
 
 if TYPE_CHECKING:
     from lts_bench.task import Task
@@ -52,12 +53,13 @@ class Stopwatch:
             self.seconds += time.perf_counter() - started
 
 
-def run_cell(cell: Cell, task: Task, log: Path) -> Row:
+def run_cell(cell: Cell, task: Task, optimum: Optimum, log: Path) -> Row:
     """Run a cell to its end.
 
     Args:
         cell: what to run.
-        task: the cell's task.
+        task: the cell's task on the machine of the cell's instance.
+        optimum: the best goodput there.
         log: takes what the agent prints.
     """
     # Features tabulate the task on first use, which is not this cell's time.
@@ -78,7 +80,7 @@ def run_cell(cell: Cell, task: Task, log: Path) -> Row:
         cost_model_s=stopwatch.seconds,
         peak_memory_bytes=ending.peak_memory_bytes,
     )
-    return _row(cell, task, meter, ending, cost)
+    return _row(cell, task, optimum, meter, ending, cost)
 
 
 def _run_in_child(cell: Cell, problem: LocalProblem, log: Path) -> Ending:
@@ -104,7 +106,7 @@ def _setup(cell: Cell, problem: LocalProblem) -> bytes:
     setup = Setup(
         ref=cell.agent.ref,
         parent=os.getpid(),
-        seed=cell.seed,
+        seed=cell.agent_seed,
         budget=cell.budget,
         space=problem.space.to_dict(),
         feature_names=problem.feature_names,
@@ -155,7 +157,7 @@ def _sudden_end(exit_code: int | None) -> tuple[Status, str]:
 def _run_here(cell: Cell, problem: LocalProblem, log: Path) -> Ending:
     started = time.process_time()
     with _printing_to(log):
-        done = run_agent(cell.agent.ref, problem, cell.seed)
+        done = run_agent(cell.agent.ref, problem, cell.agent_seed)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RUSAGE_BYTES
     return Ending(*_verdict(done), time.process_time() - started, peak)
 
@@ -171,8 +173,8 @@ def _printing_to(log: Path) -> Iterator[None]:
         yield
 
 
-def _row(cell: Cell, task: Task, meter: Meter, ending: Ending, cost: Cost) -> Row:
-    status, error = _outcome(ending, meter)
+def _row(cell: Cell, task: Task, optimum: Optimum, meter: Meter, ending: Ending, cost: Cost) -> Row:
+    (status, error), best = _outcome(ending, meter), _best(task, meter)
     trace = tuple(
         Point(
             evaluation=point.evaluation,
@@ -197,11 +199,11 @@ def _row(cell: Cell, task: Task, meter: Meter, ending: Ending, cost: Cost) -> Ro
         isolation=cell.isolation,
         status=status,
         error=error,
-        best=_best(task, meter),
+        best=best,
         first_feasible=meter.first_feasible,
         reference=task.features[REFERENCE],
-        optimum=None,
-        regret=None,
+        optimum=optimum,
+        regret=1 - score_of(status, best, optimum),
         trace=trace,
         trace_digest=trace_digest(trace),
         cost=cost,
@@ -220,20 +222,5 @@ def _outcome(ending: Ending, meter: Meter) -> tuple[Status, str | None]:
 def _best(task: Task, meter: Meter) -> Best | None:
     if meter.best is None:
         return None
-    vector = np.array(meter.best.vector)
-    answer: Any = task.evaluate(vector[np.newaxis])[0]
-    return Best(
-        strategy=task.space.decode(vector).to_json(),
-        goodput_per_npu=meter.best.goodput_per_npu,
-        ttft_s=float(answer["ttft_s"]),
-        tpot_s=float(answer["tpot_s"]),
-        memory_bytes=float(answer["memory_bytes"]),
-        slo_met=bool(answer["feasible"]),
-        slo_margin=_slo_margin(task, float(answer["ttft_s"]), float(answer["tpot_s"])),
-    )
-
-
-def _slo_margin(task: Task, ttft_s: float, tpot_s: float) -> float | None:
-    slo = task.workload.slo
-    limits = ((slo.ttft_ms, ttft_s), (slo.tpot_ms, tpot_s))
-    return min((1 - 1e3 * seconds / limit_ms for limit_ms, seconds in limits if limit_ms is not None), default=None)
+    best = best_of(task, np.array(meter.best.vector))
+    return msgspec.structs.replace(best, goodput_per_npu=meter.best.goodput_per_npu)

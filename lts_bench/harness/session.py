@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import msgspec
 
 from lts_bench.budget import parse_budget
-from lts_bench.harness.cells import Cell, make_cells, shard
-from lts_bench.harness.execute import execute, identify_tasks, worker_pool
+from lts_bench.harness.cells import Cell, InstanceCard, make_cells, shard
+from lts_bench.harness.execute import Place, execute, identify_instances, identify_tasks, worker_pool
 from lts_bench.harness.identify import identify_agents
+from lts_bench.results.grids import Grid
 from lts_bench.results.schema import Row, Status
-from lts_bench.results.store import Grid, read_row, write_grid
+from lts_bench.results.store import read_row, write_grid
 from lts_bench.specs.failure import InputError
 from lts_bench.specs.suite import Suite
 
 RETRIED = (Status.CRASH, Status.TIMEOUT, Status.OOM)
 EXECUTORS = ("local",)
 
-Progress = Callable[[int, int, Row | None], None]
-"""Told the number of finished cells, of all cells, and the row that has just come in."""
+Progress = Callable[[int, int, str], None]
+"""Told what is done of how much, and what that is."""
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -55,10 +57,11 @@ def run_suite(suite: Suite, options: Options, progress: Progress) -> Session:
     Args:
         suite: tasks, agents, number of seeds and budget.
         options: how to run.
-        progress: told of every finished cell.
+        progress: told of every certified instance and every finished cell.
 
     Raises:
-        InputError: an option is wrong, or results are there and ``resume`` is not set.
+        InputError: an option is wrong, results are there and ``resume`` is not set, or an instance has no feasible
+            strategy.
         WorkerLost: a worker was killed.
     """
     if options.executor not in EXECUTORS:
@@ -67,18 +70,28 @@ def run_suite(suite: Suite, options: Options, progress: Progress) -> Session:
     make_cells([], [], seeds, budget, options.isolation)
     agents = identify_agents(suite.agents, options.workers)
     directory = options.out / suite.name
-    grid = Grid(suite.name, tuple(task.name for task in suite.tasks), tuple(seeds), budget.name)
+    grid = Grid.of(suite)
     with worker_pool(options.workers) as pool:
         tasks = identify_tasks(pool, suite.tasks)
         cells = shard(make_cells(agents, tasks, seeds, budget, options.isolation), *options.shard)
         rows, notes = _finished(cells, directory, options)
-        write_grid(directory, grid)
-        progress(len(rows), len(cells), None)
         todo = [cell for cell in cells if cell.run_id not in rows]
-        for row in execute(pool, todo, directory):
+        instances = _instances(pool, todo, progress)
+        write_grid(directory, grid)
+        progress(len(rows), len(cells), "")
+        for row in execute(pool, todo, instances, directory):
             rows[row.run_id] = row
-            progress(len(rows), len(cells), row)
+            progress(len(rows), len(cells), f"{row.label} {row.task} seed {row.seed}: {row.status}")
     return Session(grid, tuple(rows[cell.run_id] for cell in cells), tuple(notes))
+
+
+def _instances(pool: ProcessPoolExecutor, cells: Sequence[Cell], progress: Progress) -> dict[Place, InstanceCard]:
+    places = list(dict.fromkeys((cell.task.spec, cell.instance) for cell in cells))
+    instances: dict[Place, InstanceCard] = {}
+    for place, card in identify_instances(pool, places):
+        instances[place] = card
+        progress(len(instances), len(places), f"optimum of {place[0].name} instance {place[1]}")
+    return instances
 
 
 def _finished(cells: Sequence[Cell], directory: Path, options: Options) -> tuple[dict[str, Row], list[str]]:

@@ -9,32 +9,17 @@ import msgspec
 
 from lts_bench.report.leaderboard import Board, make_board
 from lts_bench.report.tables import leaderboard_csv, leaderboard_markdown, scatter_csv, tasks_csv
-from lts_bench.results.store import Grid, Stored, write_atomically
-from lts_bench.specs.failure import InputError
+from lts_bench.results.store import Stored, write_atomically
 
 
 def boards(stored: Stored) -> list[Board]:
     """Return a board per suite that the rows belong to.
 
     Raises:
-        InputError: there are no rows, or no suite holds them.
+        InputError: there are no rows, no suite holds them, or none has an optimum.
     """
-    rows = list(stored.rows.values())
-    if not rows:
-        raise InputError("no results are there")
-    grids = stored.grids or _built_in_grids({row.task for row in rows})
-    if not grids:
-        raise InputError("no suite has these tasks", field="task", value=rows[0].task)
-    found = [make_board(grid, rows) for _, grid in sorted(grids.items())]
+    found = [make_board(grid, stored.rows.values()) for grid in stored.suites()]
     return [board for board in found if board.entries]
-
-
-def _built_in_grids(tasks: set[str]) -> dict[str, Grid]:
-    from lts_bench.specs.suite import list_suites, load_suite
-
-    suites = [load_suite(name) for name in list_suites()]
-    grids = [Grid(s.name, tuple(t.name for t in s.tasks), tuple(range(1, s.seeds + 1)), s.budget) for s in suites]
-    return {grid.name: grid for grid in grids if tasks.intersection(grid.tasks)}
 
 
 def board_texts(board: Board) -> dict[str, bytes]:
@@ -56,6 +41,7 @@ def board_document(board: Board) -> dict[str, Any]:
         "leaderboard": msgspec.to_builtins(board.entries),
         "tasks": board.task_scores,
         "missing": board.missing,
+        "bounds": board.bounds,
     }
 
 

@@ -17,13 +17,12 @@ from lts_bench.report.statistics import (
     ranks,
     wilson,
 )
-from lts_bench.results.schema import Row, Status
-from lts_bench.results.store import Grid
+from lts_bench.results.grids import Grid
+from lts_bench.results.schema import FAILED, Row
 from lts_bench.specs.failure import InputError
 
 TRACKS = ("search", "heuristic", "pretrained", "model_based", "oracle")
 UNRANKED_TRACK = "oracle"
-FAILED = (Status.CRASH, Status.OOM, Status.INVALID, Status.NO_SOLUTION)
 
 Cells = dict[tuple[str, int], Row]
 
@@ -47,12 +46,20 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Board(msgspec.Struct, frozen=True):
-    """A suite's leaderboard: entries in the order of the table, and mean scores per task and agent."""
+    """A suite's leaderboard.
+
+    Attributes:
+        entries: in the order of the table.
+        task_scores: mean scores per task and agent.
+        stale: rows of older cost models, which are left out.
+        bounds: cells whose score is measured against a bound, as the optimum is not certified.
+    """
 
     grid: Grid
     entries: tuple[Entry, ...]
     task_scores: dict[str, dict[str, float | None]]
     stale: int
+    bounds: int
 
     @property
     def missing(self) -> int:
@@ -60,29 +67,17 @@ class Board(msgspec.Struct, frozen=True):
         return sum(entry.missing for entry in self.entries)
 
 
-def cell_score(row: Row) -> float:
-    """Return the best goodput over the reference, or 0 for a failed cell.
-
-    A timeout ends a search and keeps its best; a crash, an out-of-memory kill or an invalid cell counts as 0.
-    """
-    return 0.0 if row.best is None or row.status in FAILED else row.best.goodput_per_npu / row.reference
-
-
-def agent_label(row: Row) -> str:
-    """Return how an agent is called on boards."""
-    return f"{row.agent}@{row.version}"
-
-
 def make_board(grid: Grid, rows: Iterable[Row]) -> Board:
     """Build the board of a suite from the rows that belong to it."""
-    mine = [row for row in rows if row.task in grid.tasks and row.seed in grid.seeds and row.budget == grid.budget]
+    mine = grid.rows(rows)
     latest = max((row.provenance.cost_model for row in mine), key=_version_key, default="")
     current = [row for row in mine if row.provenance.cost_model == latest]
     agents = _by_agent(current)
     entries = [entry for track in TRACKS for entry in _track_entries(grid, track, agents)]
     tasks = {task: {agent: _task_score(grid, task, cells) for (_, agent), cells in agents.items()}
              for task in sorted(grid.tasks)}  # fmt: skip
-    return Board(grid, tuple(entries), tasks, stale=len(mine) - len(current))
+    bounds = sum(row.optimum is not None and not row.optimum.certified for row in current)
+    return Board(grid, tuple(entries), tasks, stale=len(mine) - len(current), bounds=bounds)
 
 
 def _version_key(version: str) -> tuple[tuple[int, str], ...]:
@@ -92,11 +87,11 @@ def _version_key(version: str) -> tuple[tuple[int, str], ...]:
 def _by_agent(rows: Iterable[Row]) -> dict[tuple[str, str], Cells]:
     agents: dict[tuple[str, str], Cells] = defaultdict(dict)
     for row in rows:
-        cells = agents[row.track, agent_label(row)]
+        cells = agents[row.track, row.label]
         other = cells.setdefault((row.task, row.seed), row)
         if other.run_id != row.run_id:
             rule = f"the same agent, task and seed as {other.run_id}, though not the same run"
-            raise InputError(rule, source=row.run_id, field="agent", value=agent_label(row))
+            raise InputError(rule, source=row.run_id, field="agent", value=row.label)
     return dict(sorted(agents.items()))
 
 
@@ -111,7 +106,7 @@ def _track_entries(grid: Grid, track: str, agents: dict[tuple[str, str], Cells])
 
 
 def _matrix(grid: Grid, cells: Cells) -> list[list[float]]:
-    return [[cell_score(cells[task, seed]) for seed in sorted(grid.seeds)] for task in sorted(grid.tasks)]
+    return [[cells[task, seed].score for seed in sorted(grid.seeds)] for task in sorted(grid.tasks)]
 
 
 def _scored(entries: Sequence[Entry], scores: Floats, *, ranked: bool) -> list[Entry]:
@@ -150,5 +145,5 @@ def _entry(grid: Grid, track: str, agent: str, cells: Cells) -> Entry:
 
 
 def _task_score(grid: Grid, task: str, cells: Cells) -> float | None:
-    found = [cell_score(cells[task, seed]) for seed in grid.seeds if (task, seed) in cells]
+    found = [cells[task, seed].score for seed in grid.seeds if (task, seed) in cells]
     return float(np.mean(found)) if len(found) == len(grid.seeds) else None

@@ -76,7 +76,7 @@ def _draw(axes: Axes, board: Board) -> None:
     axes.set(
         title=_plain(board.grid.name),
         xlabel="SLO compliance: share of cells with a feasible strategy",
-        ylabel="normalised throughput: goodput ÷ reference",
+        ylabel="normalised throughput: goodput ÷ optimum",
         xlim=(-0.03, 1.03),
     )
     axes.set_ylim(bottom=0)

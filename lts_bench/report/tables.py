@@ -96,6 +96,8 @@ def leaderboard_markdown(board: Board) -> str:
         if lines:
             unranked = " (not ranked)" if track == UNRANKED_TRACK else ""
             parts.append(f"## {track}{unranked}\n\n{markdown_table(TITLES, lines)}")
+    if board.bounds:
+        parts.append(f"{board.bounds} cells are measured against a bound: their optimum is not certified.\n")
     if board.entries:
         parts.append(f"## Score per task\n\n{_task_table(board)}")
     return "\n".join(parts)
@@ -105,8 +107,9 @@ def _explanation(board: Board) -> str:
     grid = board.grid
     lines = [
         f"{len(grid.tasks)} tasks, {len(grid.seeds)} seeds, budget {grid.budget}.",
-        "Score: best goodput found ÷ the reference (the best megatron_search strategy), a failed cell 0;",
-        "mean over tasks of the mean over seeds. Intervals: paired bootstrap over seeds; Wilson for solved cells.",
+        "Seed i runs on instance i of a task: a machine whose constants are drawn within their errors.",
+        "Score: best goodput found ÷ the certified optimum of the instance, a failed cell 0; mean over tasks of the",
+        "mean over seeds. Intervals: paired bootstrap over seeds; Wilson for solved cells.",
         "Agents whose paired interval includes 0 share a rank; an agent with missing cells is not ranked.",
     ]
     if board.missing:

@@ -12,7 +12,9 @@ from typing import Annotated, Any
 
 import msgspec
 
+from lts_bench.results.identity import run_id
 from lts_bench.specs.failure import InputError, did_you_mean
+from lts_bench.specs.loading import RuleError
 
 SCHEMA_VERSION = 1
 
@@ -29,6 +31,10 @@ class Status(StrEnum):
     OOM = "oom"
     INVALID = "invalid"
     NO_SOLUTION = "no_solution"
+
+
+FAILED = (Status.CRASH, Status.OOM, Status.INVALID, Status.NO_SOLUTION)
+"""What scores 0, whatever was found before; a timeout ends a search and keeps its best."""
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,9 +59,9 @@ class Best(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Optimum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The best goodput there is (``certified``) or a bound on it."""
+    """The best goodput there is on the cell's instance (``certified``), or a bound on it."""
 
-    goodput_per_npu: Amount
+    goodput_per_npu: Annotated[float, msgspec.Meta(gt=0)]
     certified: bool
 
 
@@ -121,12 +127,52 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """Hold the trace to its promise: strictly improving, its last point the best."""
         for before, after in pairwise(self.trace):
             if not (before.goodput_per_npu < after.goodput_per_npu and before.evaluation < after.evaluation):
-                raise ValueError("trace: points must improve strictly")
+                raise RuleError("points must improve strictly", field="trace")
         last = self.trace[-1].goodput_per_npu if self.trace else None
         if last != (self.best.goodput_per_npu if self.best else None):
-            raise ValueError("trace: its last point must be the best")
+            raise RuleError("its last point must be the best", field="trace")
         if self.trace_digest != trace_digest(self.trace):
-            raise ValueError("trace_digest: does not belong to the trace")
+            raise RuleError("does not belong to the trace", field="trace_digest")
+
+    @property
+    def label(self) -> str:
+        """How the agent is called."""
+        return f"{self.agent}@{self.version}"
+
+    @property
+    def expected_run_id(self) -> str:
+        """The run id that belongs to the row's identity."""
+        return run_id(
+            task=self.task,
+            task_digest=self.task_digest,
+            space_digest=self.space_digest,
+            cost_model=self.provenance.cost_model,
+            instance=self.instance,
+            agent=self.agent,
+            version=self.version,
+            parameters=self.parameters,
+            track=self.track,
+            seed=self.seed,
+            budget=self.budget,
+        )
+
+    @property
+    def score(self) -> float:
+        """Share of the instance's optimum that was found, 0 for a failed cell.
+
+        Raises:
+            InputError: the row is of a cost model without certified optima.
+        """
+        if self.optimum is None:
+            cost_model = self.provenance.cost_model
+            rule = "there is none in rows of this cost model: run the cell again"
+            raise InputError(rule, source=self.run_id, field="optimum", value=cost_model)
+        return score_of(self.status, self.best, self.optimum)
+
+
+def score_of(status: Status, best: Best | None, optimum: Optimum) -> float:
+    """Share of the optimum that a cell's best goodput is, 0 for a failed cell; regret is what lacks to 1."""
+    return 0.0 if best is None or status in FAILED else best.goodput_per_npu / optimum.goodput_per_npu
 
 
 def trace_digest(trace: tuple[Point, ...]) -> str:
@@ -180,6 +226,9 @@ def decode_row(data: bytes, source: str) -> Row:
     try:
         return msgspec.convert(document, Row)
     except msgspec.ValidationError as error:
+        broken = error.__cause__
+        if isinstance(broken, RuleError):
+            raise InputError(broken.rule, source=source, field=broken.field) from None
         raise _explained(str(error), source) from None
 
 

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
+from lts_bench.results.grids import GRID_FILE, Grid, add_grid, built_in_grids
 from lts_bench.results.schema import Row, decode_row, encode_row, outcome
 from lts_bench.specs.failure import InputError
-
-GRID_FILE = "suite.json"
-
-
-class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a board must hold: every task with every seed under one budget, for each agent."""
-
-    name: str
-    tasks: tuple[str, ...]
-    seeds: tuple[int, ...]
-    budget: str
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -30,6 +21,20 @@ class Stored(msgspec.Struct, frozen=True):
     rows: dict[str, Row]
     grids: dict[str, Grid]
     notes: tuple[str, ...]
+
+    def suites(self) -> list[Grid]:
+        """Return the grids that the rows belong to: those found beside them, else those of built-in suites.
+
+        Raises:
+            InputError: there are no rows, or no suite holds them.
+        """
+        tasks = sorted({row.task for row in self.rows.values()})
+        if not tasks:
+            raise InputError("no results are there")
+        grids = self.grids or built_in_grids(tasks)
+        if not grids:
+            raise InputError("no suite has these tasks", field="task", value=tasks[0])
+        return [grids[name] for name in sorted(grids)]
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -71,12 +76,28 @@ def write_grid(directory: Path, grid: Grid) -> None:
     write_atomically(directory / GRID_FILE, msgspec.json.encode(grid, order="sorted") + b"\n")
 
 
+class Document(NamedTuple):
+    """A row as it lies in a file: where it stands, its JSON, the run id that the file's name promises, if any."""
+
+    source: str
+    data: bytes
+    promised: str | None
+
+    def row(self) -> Row:
+        """Read it.
+
+        Raises:
+            InputError: it is broken.
+        """
+        row = decode_row(self.data, self.source)
+        if self.promised not in (None, row.run_id):
+            raise InputError("the file's name is not its run id", source=self.source, field="run_id", value=row.run_id)
+        return row
+
+
 def read_row(path: Path) -> Row:
     """Read the row of one file."""
-    row = decode_row(path.read_bytes(), str(path))
-    if row.run_id != path.stem:
-        raise InputError("the file's name is not its run id", source=str(path), field="run_id", value=row.run_id)
-    return row
+    return Document(str(path), path.read_bytes(), path.stem).row()
 
 
 def read_store(paths: Sequence[Path]) -> Stored:
@@ -89,17 +110,21 @@ def read_store(paths: Sequence[Path]) -> Stored:
     origin: dict[str, str] = {}
     grids: dict[str, Grid] = {}
     notes: list[str] = []
-    for file in _files(paths):
+    for file in result_files(paths):
         if file.name == GRID_FILE:
-            _add_grid(grids, file)
+            add_grid(grids, file)
             continue
-        found = _lines(file, notes) if file.suffix == ".jsonl" else [(str(file), read_row(file))]
-        for source, row in found:
-            _merge(rows, origin, row, source)
+        for document in documents(file, notes):
+            merge(rows, origin, document.row(), document.source)
     return Stored(dict(sorted(rows.items())), dict(sorted(grids.items())), tuple(notes))
 
 
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
+def result_files(paths: Sequence[Path]) -> Iterator[Path]:
+    """Files of rows and grids in some directories, sorted.
+
+    Raises:
+        InputError: a path does not exist.
+    """
     for path in paths:
         if path.is_dir():
             yield from sorted(file for file in path.rglob("*.json*") if file.suffix in (".json", ".jsonl"))
@@ -109,26 +134,24 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
             raise InputError("no such directory or file of results", value=str(path))
 
 
-def _add_grid(grids: dict[str, Grid], file: Path) -> None:
-    try:
-        grid = msgspec.json.decode(file.read_bytes(), type=Grid)
-    except msgspec.DecodeError as error:
-        raise InputError(str(error), source=str(file)) from None
-    if grids.setdefault(grid.name, grid) != grid:
-        rule = "another suite of this name has other tasks, seeds or budget"
-        raise InputError(rule, source=str(file), field="name", value=grid.name)
-
-
-def _lines(file: Path, notes: list[str]) -> Iterable[tuple[str, Row]]:
+def documents(file: Path, notes: list[str]) -> Iterator[Document]:
+    """The rows of one file; a remark is added to ``notes`` where the last line is unfinished."""
+    if file.suffix == ".json":
+        yield Document(str(file), file.read_bytes(), file.stem)
+        return
     *whole, fragment = file.read_bytes().split(b"\n")
     if fragment:
         notes.append(f"{file}:{len(whole) + 1}: dropped an unfinished last line")
     for number, line in enumerate(whole, 1):
-        source = f"{file}:{number}"
-        yield source, decode_row(line, source)
+        yield Document(f"{file}:{number}", line, None)
 
 
-def _merge(rows: dict[str, Row], origin: dict[str, str], row: Row, source: str) -> None:
+def merge(rows: dict[str, Row], origin: dict[str, str], row: Row, source: str) -> None:
+    """Add a row to those of other files, by run id.
+
+    Raises:
+        InputError: one of the same id differs in its outcome.
+    """
     first = rows.setdefault(row.run_id, row)
     before = origin.setdefault(row.run_id, source)
     mine, theirs = outcome(row), outcome(first)

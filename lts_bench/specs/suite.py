@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from lts_bench.specs.builtin import Shelf
+from lts_bench.specs.generated import SPLITS, named_tasks
 from lts_bench.specs.loading import Count, RuleError, Text
 from lts_bench.specs.taskspec import TaskSpec
 
@@ -19,6 +21,8 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         agents: run where none is named.
         seeds: number of seeds per agent and task.
         budget: a named budget, e.g. ``e1k``.
+        admission: the test that every task passes (see `lts_bench.report.cards`); None where the description says what
+            the tasks are for.
     """
 
     name: Text
@@ -27,6 +31,7 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seeds: Count
     budget: Text
     tasks: tuple[TaskSpec, ...]
+    admission: Literal["core", "hard"] | None = None
 
     def __post_init__(self) -> None:
         for field in ("agents", "tasks"):
@@ -42,11 +47,22 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _SHELF = Shelf("suite", Suite, "lts_bench.suites")
 
 
-def list_suites() -> list[str]:
-    """Names of the built-in suites."""
-    return _SHELF.names()
+GENERATED = tuple(sorted(name for name, split in SPLITS.items() if split.tasks))
+"""Built-in suites whose tasks are drawn, not written."""
+
+
+def list_suites(*, generated: bool = True) -> list[str]:
+    """Names of the built-in suites, with or without the generated ones."""
+    return sorted([*_SHELF.names(), *(GENERATED if generated else ())])
 
 
 def load_suite(ref: str | Path) -> Suite:
     """Load a built-in suite by name, or a YAML file by path."""
+    if ref in GENERATED:
+        return generated_suite(str(ref), named_tasks(str(ref)))
     return _SHELF.load(ref)
+
+
+def generated_suite(split: str, tasks: tuple[TaskSpec, ...]) -> Suite:
+    """Return a suite of drawn tasks."""
+    return Suite(split, SPLITS[split].description, ("megatron_search", "random", "evolution", "ppo"), 3, "e1k", tasks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lts_bench.cost.steady import Round
+from lts_bench.cost.steady import Round, prompt_seconds
 from lts_bench.specs.engine import Engine
 from lts_bench.specs.workload import Workload
 
@@ -17,6 +17,8 @@ class ClosedLoop:
         clients: all of them, those that wait or prefill included.
         batch: those that the rank holds; the others queue for room in the KV cache.
         at: the round at that batch.
+        prompt: seconds of a prompt through all stages, in a step of its own.
+        pp: pipeline stages.
     """
 
     engine: Engine
@@ -24,12 +26,14 @@ class ClosedLoop:
     clients: float
     batch: float
     at: Round
+    prompt: float
+    pp: int = 1
 
     @property
     def _prefill_seconds(self) -> float:
-        """Prefill of the others in one round: w·s̄ less the share of a sequence's own."""
+        """Prefill of the others in one round: that of all less the share of a sequence's own."""
         share = (self.batch - 1) / self.batch
-        return float(self.at.waits * self.at.service * share)
+        return float(prompt_seconds(self.pp, self.at, self.at.decode) * share)
 
     @property
     def tpot_seconds(self) -> float:
@@ -44,10 +48,9 @@ class ClosedLoop:
         began together end together, ``burst`` is the share of the others that they make up on average.
         """
         busy = min(self._prefill_seconds / self.tpot_seconds, 0.95)
-        prompt = float(self.at.prefill)
-        waiting = prompt / 2 * (busy / (1 - busy) + self.engine.burst * (self.batch - 1))
+        waiting = self.prompt / 2 * (busy / (1 - busy) + self.engine.burst * (self.batch - 1))
         fixed = self.engine.request_seconds(self.workload.isl)
-        return prompt + waiting + float(self.at.decode) / 2 + fixed + self._queue_seconds
+        return self.prompt + waiting + float(self.at.decode) / 2 + fixed + self._queue_seconds
 
     @property
     def _queue_seconds(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -40,13 +40,18 @@ class Deployment:
 
     def at(self, batch: int) -> Round:
         """The round at a batch size of a rank."""
-        cost, vector = self._cost(batch)
+        cost, vector = self._cost(batch, mixed=self.engine.mixed_prefill)
         return Round(*(float(each[0]) for each in cost.rounds(vector)))
+
+    def prompt_seconds(self, batch: int) -> float:
+        """One prompt of a rank through all stages in a step of its own, beside those of the other ranks."""
+        cost, vector = self._cost(batch, mixed=False)
+        return float(cost.rounds(vector).prefill[0])
 
     @cached_property
     def capacity(self) -> int:
         """Largest batch of a rank that the KV room holds, at most the engine's; 0 where the model does not fit."""
-        cost, vector = self._cost(1)
+        cost, vector = self._cost(1, mixed=self.engine.mixed_prefill)
         return cost.capacity(vector)
 
     @property
@@ -60,8 +65,8 @@ class Deployment:
             raise SkipError("the weights and one sequence exceed the memory")
         return self.capacity
 
-    def _cost(self, batch: int) -> tuple[CostModel, NDArray[np.int64]]:
-        phases = replace(Phases.of(self.workload, self.engine), batches=np.array([batch]), prompts=self.prompts)
+    def _cost(self, batch: int, *, mixed: bool) -> tuple[CostModel, NDArray[np.int64]]:
+        phases = Phases(self.workload, np.array([batch]), mixed, self.prompts)
         setting = Setting(self.model, self.cluster, self.engine, phases, padding=self.strategy.padding)
         return cost_of(setting, self.strategy)
 

@@ -39,6 +39,7 @@ class ServingRuns:
         self.models, self.constants = models, constants
         self._deployment = lru_cache(maxsize=256)(self._deploy)
         self._round = lru_cache(maxsize=100_000)(Deployment.at)
+        self._prompt = lru_cache(maxsize=100_000)(Deployment.prompt_seconds)
 
     def predict(self, row: Row) -> Prediction:
         """TTFT and TPOT of a row.
@@ -50,8 +51,8 @@ class ServingRuns:
         strategy = deployment.strategy.degrees
         clients = max(number(row, "concurrency_total") / (strategy.replicas * strategy.dp * strategy.pp), 1.0)
         batch = min(max(round(clients), 1), deployment.largest_batch)
-        at = self._round(deployment, batch)
-        loop = ClosedLoop(deployment.engine, deployment.workload, max(clients, batch), batch, at)
+        at, prompt = self._round(deployment, batch), self._prompt(deployment, batch)
+        loop = ClosedLoop(deployment.engine, deployment.workload, max(clients, batch), batch, at, prompt, strategy.pp)
         values = {"ttft_ms": loop.ttft_seconds * 1e3, "tpot_ms": loop.tpot_seconds * 1e3}
         return Prediction(values, cells(row, SWEEP))
 

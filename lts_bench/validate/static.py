@@ -21,11 +21,11 @@ def predict_row(row: Row, models: Path) -> Prediction:
         raise SkipError(f"not a static batch: a {load_kind(row)} run")
     batch = count(row, "batch")
     deployment = row_deployment(row, models, prompts=batch)
-    at, osl = deployment.at(batch), deployment.workload.osl
-    latency = at.prefill + (osl - 1) * at.decode
+    prefill, osl = deployment.prompt_seconds(batch), deployment.workload.osl
+    latency = prefill + (osl - 1) * deployment.at(batch).decode
     values = {
         "latency_s": latency,
-        "ttft_ms": at.prefill * 1e3,
+        "ttft_ms": prefill * 1e3,
         "out_tok_s": replicas(row, deployment) * batch * osl / latency,
     }
     return Prediction(values, (deployment.model.name, row.get("precision", "")))

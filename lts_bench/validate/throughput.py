@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lts_bench.cost.steady import tpot_seconds
 from lts_bench.validate.performance import load_kind, replicas, row_deployment
 from lts_bench.validate.table import Prediction, Row, SkipError
 
@@ -21,5 +22,5 @@ def predict_row(row: Row, models: Path) -> Prediction:
     deployment = row_deployment(row, models)
     degrees, batch = deployment.strategy.degrees, deployment.largest_batch
     at, sequences = deployment.at(batch), batch * degrees.dp * degrees.pp
-    rate = replicas(row, deployment) * sequences / (at.decode + at.waits * at.service)
+    rate = replicas(row, deployment) * sequences / tpot_seconds(degrees.pp, at, at.decode)
     return Prediction({"out_tok_s": rate}, (deployment.model.name, row.get("precision", "")))

@@ -30,7 +30,7 @@ def deployment(model: Model, chip: str, tp: int, engine: str, workload: Workload
 def prefill_mfu(name: str, chip: str, tp: int, precision: str) -> float:
     served = deployment(apply_precision(load_model(name), precision), chip, tp, "trtllm-cpp", Workload(2048, 1))
     layers, head = product_seconds(served.model, served.cluster.chip)
-    return (2048 * layers + head) / (tp * served.at(1).prefill)
+    return (2048 * layers + head) / (tp * served.prompt_seconds(1))
 
 
 PROMPTS = [

@@ -57,13 +57,14 @@ class Slow:
 
     def _prefills(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(w, s̄, T) at every rung: the time of a prefill is linear in the prompts in it, from one to dp."""
-        prompts = self.batches * self.d.pp / self.phases.workload.osl
-        waits = prompts if self.engine.coordinated_admission else lockstep_waits(prompts, self.d.dp)
+        prompts = self.batches / self.phases.workload.osl
+        steps = prompts if self.engine.coordinated_admission else lockstep_waits(prompts, self.d.dp)
+        waits = self.d.pp * steps
         times = self.service, self.prefill
         if self.d.dp == 1:
             assert all(each[PREFILL] == each[LONE_PREFILL] for each in times)
             return waits, *(np.full_like(waits, each[PREFILL]) for each in times)
-        held = prompts * self.d.dp / waits
+        held = prompts * self.d.dp / steps
         return waits, *(np.interp(held, [1, self.d.dp], [each[LONE_PREFILL], each[PREFILL]]) for each in times)
 
     def round_at(self, b: float) -> tuple[float, ...]:
@@ -76,13 +77,23 @@ class Slow:
         limit = place.engine.memory_fraction * place.cluster.chip.hbm_bytes_usable
         best, at = 0.0, 0
         for b in range(1, int(self.batches[-1]) + 1):
-            _, w, s_p, _ = self.round_at(b)
-            tpot = self.throttle(b, (slo.ttft_ms or 1e12) / 1e3, slo.percentile / 100) + w * s_p
+            tpot = self.tpot(b, self.throttle(b, (slo.ttft_ms or 1e12) / 1e3, slo.percentile / 100))
             if self.bytes_at(b) <= limit and tpot <= (slo.tpot_ms or 1e12) / 1e3:
                 found = self.d.replicas * self.d.dp * self.d.pp * b / tpot / place.cluster.devices
                 if found > best * (1 + 1e-12):
                     best, at = found, b
         return best, at
+
+    def tpot(self, b: float, s: float) -> float:
+        """TPOT, in a pipeline w·s̄ and the root of Y = max(s + w·(T − s̄ − h·s)·φ, w·(T − s̄)·φ) with φ = Y/(Y + k)."""
+        _, w, s_p, t_p = self.round_at(b)
+        if self.d.pp == 1 or np.isinf(s):
+            return s + w * s_p
+        h = 1 - 1 / self.d.pp
+        t_p = max(t_p, s_p + h * s)
+        k = (w * t_p) ** 2 / (2 * (s + w * s_p) + w * t_p)
+        most = w * (t_p - s_p)
+        return w * s_p + max(np.roots([1, k - s - (most - w * h * s), -s * k]).max(), most - k)
 
     def throttle(self, b: float, ttft: float, q: float) -> float:
         """The smallest s ≥ td with TTFT(s) ≤ ttft, from the roots of a quadratic; infinity for none."""
@@ -91,9 +102,11 @@ class Slow:
         if self.engine.coordinated_admission and self.d.dp > 1:
             c += (self.d.dp - 1) / (2 * self.d.dp * w)
             room -= (self.d.dp - 1) * s_p / (2 * self.d.dp)
-        queue = -np.log(1 - q) * w * s_p**2 / 2
-        roots = np.roots([c, -room, queue])
-        if room <= 0 or np.iscomplex(roots).any() or td > roots.real.max():
+        queue, beside = -np.log(1 - q) * w * s_p**2 / 2, 0.0
+        if self.d.pp > 1:
+            queue, beside = -np.log(1 - q) * w * t_p**2 / 2, w * t_p / 2
+        roots = np.roots([c, c * beside - room, queue - beside * room])
+        if room + c * beside <= 0 or np.iscomplex(roots).any() or td > roots.real.max():
             return float("inf")
         return max(td, float(roots.real.min()))
 
@@ -128,6 +141,7 @@ def test_against_the_slow_evaluation(model: Model, cluster: str, workload: str, 
             assert row[evaluator.MEMORY] == pytest.approx(slow.bytes_at(b))
             s = slow.throttle(b, (slo.ttft_ms or 1e12) / 1e3, slo.percentile / 100)
             assert row[evaluator.ROUND_SECONDS] == pytest.approx(s)
+            assert row[evaluator.TPOT] == pytest.approx(slow.tpot(b, s))
     assert raw[:, evaluator.FEASIBLE].sum() > 0
 
 
@@ -142,8 +156,9 @@ def test_violations_are_those_of_the_least_sum() -> None:
         best = np.inf
         for b in slow.batches:
             td, w, s_p, t_p = slow.round_at(b)
-            ttft = t_p + 0.9 / slow.d.pp * td + -np.log(0.1) * w * s_p**2 / 2 / td
-            over = [slow.bytes_at(b) / limit, ttft / 2e-3, (td + w * s_p) / 1.1e-3]
+            before, beside = (s_p, 0.0) if slow.d.pp == 1 else (t_p, w * t_p / 2)
+            ttft = t_p + 0.9 / slow.d.pp * td + -np.log(0.1) * w * before**2 / 2 / (td + beside)
+            over = [slow.bytes_at(b) / limit, ttft / 2e-3, slow.tpot(b, td) / 1.1e-3]
             best = min(best, sum(max(0.0, x - 1) for x in over))
         found = row[evaluator.OVER_MEMORY : evaluator.OVER_TPOT + 1]
         assert found.sum() == pytest.approx(best, rel=1e-9)

@@ -95,6 +95,9 @@ def test_rows_hold_b_pp_over_osl() -> None:
     assert (shares[:2] == 1).all()
     prompts = place.phases.batches / 64
     assert waits[2] == pytest.approx(lockstep_waits(prompts, 4))
+    # Of two microbatches each waits for its own.
+    _, (both, one), _ = wait_rows(place, [degrees(dp=4, pp=2), degrees(dp=4)])
+    assert both == pytest.approx(2 * one)
     assert shares[2] == pytest.approx((prompts * 4 / waits[2] - 1) / 3)
     assert (waits[2] > prompts).all() and (shares[2] < 0.2).all()
 

@@ -7,7 +7,9 @@ import pytest
 from tiny_settings import dense_model, latent_model, moe_model, setting, space_of
 
 from lts_bench.cost import evaluator
-from lts_bench.cost.phases import LONE_PREFILL
+from lts_bench.cost.best_batch import taken
+from lts_bench.cost.phases import FIRST_RUNG, LONE_PREFILL, PREFILL
+from lts_bench.cost.steady import tpot_seconds
 from lts_bench.specs.model import Model
 
 
@@ -20,9 +22,21 @@ def test_an_evaluation_is_at_one_of_the_rounds(model: Model, mixed: bool) -> Non
     for vector, row in zip(vectors, cost.raw(vectors), strict=True):
         rung = np.searchsorted(batches, row[evaluator.BATCH])
         if row[evaluator.FEASIBLE] and batches[rung] == row[evaluator.BATCH]:
-            decode, waits, service, _ = (each[rung] for each in cost.rounds(vector))
-            assert row[evaluator.ROUND_SECONDS] == pytest.approx(decode, rel=1e-12)
-            assert row[evaluator.TPOT] == pytest.approx(decode + waits * service, rel=1e-12)
+            at, pp = taken(cost.rounds(vector), rung), space.decode(vector).degrees.pp
+            assert row[evaluator.ROUND_SECONDS] == pytest.approx(at.decode, rel=1e-12)
+            assert row[evaluator.TPOT] == pytest.approx(tpot_seconds(pp, at, at.decode), rel=1e-12)
+
+
+def test_a_prompt_in_a_decode_step_costs_what_the_step_takes_beyond_a_slot() -> None:
+    place = setting(dense_model(8), "h100x16", "isl=2048,osl=64", mixed_prefill=True)
+    space, cost = space_of(place)
+    for vector in space.sample(40, np.random.default_rng(5)):
+        at, pp = cost.rounds(vector), space.decode(vector).degrees.pp
+        total, heaviest = (each[place.phases.decode.stop :] for each in cost.stage_seconds(vector))
+        share = cost.program.shares[cost.program.wait_row[vector[0]], FIRST_RUNG:][: len(total)]
+        others = [each[PREFILL] - each[LONE_PREFILL] for each in cost.stage_seconds(vector)]
+        assert at.prefill - share * others[0] + at.decode / pp == pytest.approx(total)
+        assert at.service - share * others[1] == pytest.approx(np.maximum(heaviest - at.decode / pp, 0))
 
 
 def test_a_mixed_step_costs_less_than_its_parts_and_more_than_the_decode_step() -> None:

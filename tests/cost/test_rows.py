@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_settings import dense_model, moe_model
 
-from lts_bench.cost.rows import RowStore, distinct, distinct_strips, positions
+from lts_bench.cost.rows import DistinctRows, RowStore, distinct, distinct_rows, positions
 from lts_bench.space.operators import operators
 
 
@@ -25,12 +25,19 @@ def test_distinct_by_hand() -> None:
     assert nothing == [] and none.shape == (0,) and none.dtype == np.int64
 
 
+@given(st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 2)), max_size=40))
+def test_distinct_rows_are_distinct_keys(rows: list[tuple[int, int]]) -> None:
+    first, which = distinct_rows(np.array(rows, dtype=np.int64).reshape(-1, 2))
+    found, positions_of = distinct(rows)
+    assert [rows[row] for row in first] == found and which.tolist() == positions_of.tolist()
+
+
 def test_rows_stand_where_the_store_says() -> None:
-    store = RowStore()
+    store = DistinctRows()
     tables = [np.arange(30.0).reshape(2, 3, 5), np.full((1, 5), -1.0), np.arange(10.0).reshape(1, 2, 1, 5)]
     firsts = [store.add(table) for table in tables]
     assert firsts == [0, 6, 7]
-    strips, which = distinct_strips(store.join(), 4)
+    strips, which = store.strips(4)
     assert strips.shape == (2, 7, 4) and which.shape == (9,)  # the last table repeats rows of the first
     assert strips[0, which[1 * 3 + 2]] == pytest.approx(tables[0][1, 2, :4])
     assert strips[1, which[1 * 3 + 2]] == pytest.approx([tables[0][1, 2, 4], 0, 0, 0])
@@ -42,10 +49,23 @@ def test_rows_stand_where_the_store_says() -> None:
 def test_a_joined_store_is_empty() -> None:
     store = RowStore()
     store.add(np.ones((3, 2)))
-    store.join()
+    assert store.join().tolist() == [[1.0, 1.0]] * 3
     assert store.add(np.zeros((1, 2))) == 0
-    assert distinct_strips(store.join(), 2)[0].tolist() == [[[0.0, 0.0]]]
-    assert distinct_strips(store.join(), 2)[0].shape == (1, 0, 2)
+    assert store.join().tolist() == [[0.0, 0.0]]
+    assert store.join().shape == (0, 1)
+
+
+def test_no_rows_have_no_strips() -> None:
+    strips, which = DistinctRows().strips(2)
+    assert strips.shape == (1, 0, 2) and which.shape == (0,)
+
+
+def test_choices_share_rows() -> None:
+    store = DistinctRows()
+    assert store.add(np.arange(8.0).reshape(2, 2, 2), np.array([[0, 1], [1, 1]])) == 0
+    assert store.add(np.zeros((1, 2))) == 8
+    strips, which = store.strips(2)
+    assert strips[0, which].tolist() == [[0, 1], *[[2, 3]] * 3, [4, 5], *[[6, 7]] * 3, [0, 0]]
 
 
 @pytest.mark.parametrize(("key", "expected"), [("ffn.up", (4, 16)), ("embed", (4, 16)), ("experts.up", (4, 4))])
@@ -55,11 +75,11 @@ def test_positions_on_one_and_two_axes(key: str, expected: tuple[int, int]) -> N
 
 
 def test_equal_rows_are_kept_once() -> None:
-    store = RowStore()
+    store = DistinctRows()
     rows = np.arange(30.0).reshape(3, 10)
     assert store.add(np.stack([rows, rows[::-1]])) == 0
     assert store.add(rows[:1]) == 6
-    strips, which = distinct_strips(store.join(), 8)
+    strips, which = store.strips(8)
     assert strips.shape == (2, 3, 8)
     unrolled = np.moveaxis(strips, 0, 1).reshape(3, 16)[which]
     assert (unrolled[:, :10] == np.concatenate([rows, rows[::-1], rows[:1]])).all()

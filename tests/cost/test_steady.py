@@ -14,19 +14,29 @@ from lts_bench.cost.steady import (
     Replica,
     Round,
     Rules,
+    Ttft,
     excess,
     memory_bytes,
     rate,
     round_seconds,
     sequences_held,
+    tpot_seconds,
+    ttft_seconds,
     ttft_terms,
 )
 
 G90 = -log(0.1)
 
 
-def rules(ttft: float = NO_LIMIT, tpot: float = NO_LIMIT, *, quantile: float = 0.9, coordinated: bool = False) -> Rules:
-    return Rules(NO_LIMIT, ttft, tpot, quantile, -log(1 - quantile), coordinated)
+def rules(
+    ttft: float = NO_LIMIT,
+    tpot: float = NO_LIMIT,
+    *,
+    quantile: float = 0.9,
+    coordinated: bool = False,
+    mixed: bool = False,
+) -> Rules:
+    return Rules(NO_LIMIT, ttft, tpot, quantile, -log(1 - quantile), coordinated, mixed)
 
 
 def replica(capacity: float = inf, *, pp: float = 1.0, dp: float = 1.0) -> Replica:
@@ -48,48 +58,114 @@ def rounds_of(decode: np.ndarray, waits: np.ndarray, service: np.ndarray, prefil
 
 
 def test_ttft_by_hand() -> None:
-    # T_p = 0.2, s_p = 0.1, w = 0.5 prompts a round, s = 0.04: queue g·w·s_p²/(2s), wait for a step 0.9·s/pp.
-    base, c, queue = ttft_terms(replica(pp=2), rules(), a_round(0.5))
-    assert base + c * 0.04 + queue / 0.04 == pytest.approx(0.2 + G90 * 0.5 * 0.01 / 0.08 + 0.9 * 0.04 / 2)
+    # T = 0.2, s̄ = 0.1, w = 0.5 prompts a round, s = 0.04: queue g·w·s̄²/(2s), wait for a step 0.9·s.
+    plain = ttft_seconds(ttft_terms(replica(), rules(), a_round(0.5)), 0.04)
+    assert plain == pytest.approx(0.2 + G90 * 0.5 * 0.01 / 0.08 + 0.9 * 0.04)
+    # In a pipeline a prompt holds up the next one until it is through: g·w·T²/(2s + w·T); a step is s/pp.
+    piped = ttft_seconds(ttft_terms(replica(pp=2), rules(), a_round(0.5)), 0.04)
+    assert piped == pytest.approx(0.2 + G90 * 0.5 * 0.04 / 0.18 + 0.9 * 0.04 / 2)
+
+
+def test_a_prompt_in_a_decode_step_waits_for_that_step_too() -> None:
+    # 1.9 steps of s/pp instead of 0.9: until one begins, and that one.
+    for pp in (1, 2):
+        alone, mixed = (
+            ttft_seconds(ttft_terms(replica(pp=pp), rules(mixed=mixed), a_round(0.5)), 0.04) for mixed in (False, True)
+        )
+        assert mixed - alone == pytest.approx(0.04 / pp)
 
 
 def test_coordinated_admission_waits_for_the_other_ranks() -> None:
     # (dp − 1)/(2Λ) with Λ = dp·a/TPOT and TPOT = s + a·s_p, a = 0.5, s = 0.04, dp = 8.
-    base, c, queue = ttft_terms(replica(dp=8), rules(coordinated=True), a_round(0.5))
+    terms = ttft_terms(replica(dp=8), rules(coordinated=True), a_round(0.5))
     waiting = 7 / (2 * 8 * 0.5 / (0.04 + 0.5 * 0.1))
     plain = 0.2 + G90 * 0.5 * 0.01 / 0.08 + 0.9 * 0.04
-    assert base + c * 0.04 + queue / 0.04 == pytest.approx(plain + waiting)
+    assert ttft_seconds(terms, 0.04) == pytest.approx(plain + waiting)
 
 
-@given(st.floats(1e-3, 1), st.floats(0, 1), st.floats(0.05, 2), st.floats(0, 1), st.floats(0.02, 3))
+terms_of_ttft = st.builds(Ttft, st.floats(0, 1), st.floats(0.05, 2), st.floats(0, 1), st.sampled_from([0.0, 0.01, 1.0]))
+
+
+@given(st.floats(1e-3, 1), terms_of_ttft, st.floats(0.02, 3))
 @settings(max_examples=300, deadline=None)
-def test_throttle_against_a_scan(td: float, base: float, c: float, queue: float, limit: float) -> None:
-    """The smallest s ≥ td with base + c·s + queue/s ≤ limit."""
+def test_throttle_against_a_scan(td: float, terms: Ttft, limit: float) -> None:
+    """The smallest s ≥ td with base + c·s + queue/(s + beside) ≤ limit."""
     s = np.concatenate(([td], td + np.geomspace(1e-7, 100, 20_000)))
-    meets = base + c * s + queue / s <= limit
-    found = round_seconds(td, base, c, queue, limit)
+    meets = ttft_seconds(terms, s) <= limit
+    found = round_seconds(td, terms, limit)
     if found == NO_LIMIT:
-        assert not meets.any() or (limit - base - c * s - queue / s)[meets].max() < 1e-3 * limit
+        assert not meets.any() or (limit - ttft_seconds(terms, s))[meets].max() < 1e-3 * limit
     else:
-        assert base + c * found + queue / found <= limit * (1 + 1e-9) or found == td
+        assert ttft_seconds(terms, found) <= limit * (1 + 1e-9) or found == td
         assert found >= td
         if meets.any():
             assert found <= s[meets][0] * (1 + 1e-12)
             before = s[s < found * (1 - 1e-9)]
-            assert not (base + c * before + queue / before <= limit * (1 - 1e-9)).any()
+            assert not (ttft_seconds(terms, before) <= limit * (1 - 1e-9)).any()
 
 
 def test_no_limit_no_throttle() -> None:
-    assert round_seconds(0.03, 99.0, 1.0, 5.0, NO_LIMIT) == 0.03
+    assert round_seconds(0.03, Ttft(99.0, 1.0, 5.0, 0.0), NO_LIMIT) == 0.03
+
+
+times = st.floats(1e-3, 1)
+pipelines = st.tuples(
+    st.sampled_from([1.0, 2.0, 4.0, 16.0]), st.builds(Round, times, st.floats(1e-3, 20), times, st.floats(1e-3, 8))
+)
+
+
+def tpot(pp: float, at: Round) -> float:
+    return float(tpot_seconds(pp, at, at.decode))
+
+
+def test_without_a_pipeline_prompts_cost_their_time() -> None:
+    assert tpot(1, Round(0.03, 0.7, 0.1, 0.25)) == 0.03 + 0.7 * 0.1
+
+
+def test_a_lone_prompt_holds_up_a_pipeline_until_it_is_through() -> None:
+    # Its own microbatch by T, the others by T − s as they are on their way: s + w·(T − s·3/4) for four.
+    at = Round(0.04, 1e-6, 0.05, 0.2)
+    assert tpot(4, at) - at.decode == pytest.approx(1e-6 * (0.2 - 0.04 * 3 / 4), rel=1e-4)
+
+
+def test_a_prompt_as_short_as_a_decode_step_takes_a_slot() -> None:
+    # T = s and s̄ = s/4, or less: nothing is to be filled.
+    for prefill in (0.04, 0.02):
+        assert tpot(4, Round(0.04, 3.0, 0.01, prefill)) == pytest.approx(0.04 + 3 * 0.01)
+
+
+def test_many_prompts_follow_each_other() -> None:
+    # Decode of no time: w·(T − s̄)·φ with φ = 1 − k/(w·(T − s̄)), k = w·T²/(2s̄ + T) = w·0.16/0.6; 0.0667 of 0.3 remain.
+    assert tpot(4, Round(1e-9, 8.0, 0.1, 0.4)) == pytest.approx(8 * (0.1 + 0.3 - 0.16 / 0.6), rel=1e-6)
+
+
+@given(pipelines)
+def test_tpot_solves_its_equation(case: tuple[float, Round]) -> None:
+    pp, (s, w, service, prefill) = case
+    hidden = (1 - 1 / pp) * s
+    through = max(prefill, service + hidden)
+    left = tpot(pp, case[1]) - w * service
+    first = left / (left + (w * through) ** 2 / (2 * (s + w * service) + w * through))
+    if pp > 1:
+        opened = w * first * (through - service)
+        assert left == pytest.approx(max(s + opened - w * first * hidden, opened), rel=1e-9)
+
+
+@given(pipelines, st.integers(0, 3), st.floats(1, 10))
+def test_tpot_rises_with_every_time_and_with_prompts(case: tuple[float, Round], field: int, factor: float) -> None:
+    pp, at = case
+    more = Round(*(value * factor if index == field else value for index, value in enumerate(at)))
+    assert tpot(pp, more) >= tpot(pp, at) * (1 - 1e-9)
+    assert tpot(pp, at) >= tpot(1, at) * (1 - 1e-12)
 
 
 def test_roots_of_the_page() -> None:
-    # pp·(D ∓ √(D² − 2·g·q·a·s_p²/pp))/(2q)
-    a, s_p, t_p, limit, q, pp = 0.3, 0.4, 0.1, 1.0, 0.9, 2.0
+    # (D ∓ √(D² − 2·g·q·a·s_p²))/(2q)
+    a, s_p, t_p, limit, q = 0.3, 0.4, 0.1, 1.0, 0.9
     distance = limit - t_p
-    root = pp * (distance - sqrt(distance**2 - 2 * G90 * q * a * s_p**2 / pp)) / (2 * q)
-    base, c, queue = ttft_terms(replica(pp=pp), rules(limit), a_round(a, service=s_p, prefill=t_p))
-    assert round_seconds(1e-3, base, c, queue, limit) == pytest.approx(root)
+    root = (distance - sqrt(distance**2 - 2 * G90 * q * a * s_p**2)) / (2 * q)
+    terms = ttft_terms(replica(), rules(limit), a_round(a, service=s_p, prefill=t_p))
+    assert round_seconds(1e-3, terms, limit) == pytest.approx(root)
 
 
 def test_memory_by_hand() -> None:
@@ -106,8 +182,13 @@ def test_excess_is_relative() -> None:
 
 
 def test_rate_by_hand() -> None:
-    # 16 sequences in flight of b = 8, pp = 2; TPOT = td + w·s̄ = 0.04 + 0.5·0.1.
-    assert rate(replica(8, pp=2), rules(), 8.0, a_round(0.5)) == pytest.approx(16 / 0.09)
+    # 8 sequences in flight, or 16 with pp = 2; TPOT = td + w·s̄ = 0.04 + 0.5·0.1. In a pipeline of two, w·T = 0.1 and
+    # half of the round can be hidden: k = 0.01/0.28, Y² − (0.04 + 0.05 − 0.01 − k)·Y − 0.04·k = 0, Y = 0.0660...
+    k = 0.01 / 0.28
+    m = 0.08 - k
+    assert rate(replica(8), rules(), 8.0, a_round(0.5)) == pytest.approx(8 / 0.09)
+    piped = 0.05 + (m + sqrt(m * m + 0.16 * k)) / 2
+    assert rate(replica(8, pp=2), rules(), 8.0, a_round(0.5)) == pytest.approx(16 / piped)
     assert rate(replica(7, pp=2), rules(), 8.0, a_round(0.5)) == 0
     assert rate(replica(), rules(tpot=0.0901), 8.0, a_round(0.5)) > 0
     assert rate(replica(), rules(tpot=0.0899), 8.0, a_round(0.5)) == 0

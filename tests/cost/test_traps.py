@@ -82,7 +82,7 @@ def test_scores_follow_the_chip_and_not_the_ladder_of_batches(model: str, worklo
     large = (before[:, evaluator.BATCH] >= 64) & (before[:, evaluator.FEASIBLE] > 0)
     ratio = after[large, evaluator.GOODPUT] / before[large, evaluator.GOODPUT]
     assert large.sum() > 100
-    assert (ratio <= 1).all() and ratio.min() > 0.96
+    assert (ratio <= 1).all() and ratio.min() > 0.95
     assert np.median(ratio) > 0.985
 
 
@@ -95,7 +95,7 @@ def test_faster_decoding_never_hurts(
     decode: float, waits: float, service: float, more: float, ttft: float, tpot: float, share: float, coordinated: bool
 ) -> None:
     # "Short rounds queue": prompts wait longer for a faster decoder, so that an engine must be free to slow down.
-    limits = Rules(1.0, ttft, tpot, 0.9, float(-np.log(0.1)), coordinated)
+    limits = Rules(1.0, ttft, tpot, 0.9, float(-np.log(0.1)), coordinated, False)
     one = Replica(8.0, 2.0, 4.0)
     slow, fast = (rate(one, limits, 8.0, Round(td, waits, service, service + more)) for td in (decode, share * decode))
     assert fast >= slow * (1 - 1e-12)

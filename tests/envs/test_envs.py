@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from fakes import ToyTask
 from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AutoresetMode
 
 import lts_bench.envs
 from lts_bench.answer import ANSWER
@@ -38,8 +37,18 @@ def play(env, rng: np.random.Generator):
 
 
 @pytest.mark.parametrize("env_id", [SEQUENTIAL, ONE_SHOT])
-def test_environments_pass_gymnasiums_checker(env_id):
-    check_env(gymnasium.make(env_id, task=ToyTask()).unwrapped, skip_render_check=True)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"task": ToyTask()},
+        {"task": "llama-3.1-8b/h100x8/chat"},
+        {"task": "mixtral-8x7b/a100x16/chat"},
+        {"suite": "smoke"},
+    ],
+    ids=["toy", "dense", "moe", "suite"],
+)
+def test_environments_pass_gymnasiums_checker(env_id, options):
+    check_env(gymnasium.make(env_id, **options).unwrapped)
 
 
 def test_registering_twice_changes_nothing():
@@ -115,6 +124,25 @@ def test_observations_tell_features_decisions_and_position():
     assert position.tolist() == [0.0, 1.0] + [0.0] * (len(position) - 2)
 
 
+def test_what_was_returned_does_not_change():
+    env = gymnasium.make(SEQUENTIAL, problem=problem()).unwrapped
+    first, info = env.reset()
+    before = {name: values.copy() for name, values in first.items()}
+    env.step(3)
+    assert all((first[name] == before[name]).all() for name in before)
+    assert info["action_mask"].dtype == np.int8 and (info["action_mask"] == before["mask"]).all()
+
+
+def test_the_last_observation_tells_the_whole_strategy_and_no_position():
+    env = gymnasium.make(SEQUENTIAL, problem=problem()).unwrapped
+    sizes, features = env.problem.space.sizes, len(env.problem.features)
+    observation, *_, info = play(env, np.random.default_rng(4))
+    decided, position = np.split(observation["obs"][features:], 2)
+    assert (decided == ((info["vector"] + 1) / sizes).astype(np.float32)).all()
+    assert not position.any()
+    assert (observation["mask"] == env.reset()[0]["mask"]).all()
+
+
 def test_an_action_that_is_no_choice_ends_as_an_illegal_strategy():
     game = problem()
     env = gymnasium.make(SEQUENTIAL, problem=game).unwrapped
@@ -131,77 +159,6 @@ def test_the_spent_budget_ends_the_play():
     play(env, rng)
     with pytest.raises(BudgetExhausted):
         play(env, rng)
-
-
-def test_one_shot_scores_the_repaired_action():
-    game, rng = problem(), np.random.default_rng(0)
-    env = gymnasium.make(ONE_SHOT, problem=game).unwrapped
-    env.action_space.seed(0)
-    env.reset()
-    for _ in range(20):
-        action = env.action_space.sample()
-        _, reward, over, _, info = env.step(action)
-        assert over
-        assert (info["vector"] == game.space.repair(action[np.newaxis])[0]).all()
-        assert reward == rewards(ToyTask().evaluate(info["vector"][np.newaxis]), 20.0)[0]
-    legal = game.space.sample(1, rng)[0]
-    assert (env.step(legal)[4]["vector"] == legal).all()
-    assert (game.meter.used, game.meter.illegal) == (21, 0)
-
-
-def test_vector_episodes_equal_single_ones():
-    rng = np.random.default_rng(0)
-    vectors = ToyTask().space.sample(5, rng)
-    batch = gymnasium.make_vec(SEQUENTIAL, num_envs=5, vectorization_mode="vector_entry_point", problem=problem())
-    singles = [gymnasium.make(SEQUENTIAL, problem=problem()).unwrapped for _ in vectors]
-    observations, _ = batch.reset()
-    expected = [env.reset()[0] for env in singles]
-    for column in vectors.T:
-        for name, values in observations.items():
-            assert (values == np.stack([each[name] for each in expected])).all()
-        observations, earned, over, _, infos = batch.step(column)
-        steps = [env.step(action) for env, action in zip(singles, column, strict=True)]
-        expected = [step[0] for step in steps]
-        assert earned.tolist() == [step[1] for step in steps]
-        assert over.tolist() == [step[2] for step in steps]
-        assert observations in batch.observation_space
-    assert infos["answers"].tobytes() == ToyTask().evaluate(vectors).tobytes()
-    assert infos["_answers"].all()
-
-
-def test_vector_episodes_are_scored_in_one_call():
-    task = ToyTask()
-    calls = []
-
-    class Counting(ToyTask):
-        def evaluate(self, vectors):
-            calls.append(len(vectors))
-            return task.evaluate(vectors)
-
-    batch = gymnasium.make_vec(SEQUENTIAL, num_envs=7, vectorization_mode="vector_entry_point", task=Counting())
-    batch.reset()
-    for column in task.space.sample(7, np.random.default_rng(0)).T:
-        batch.step(column)
-    assert calls == [7]
-
-
-def test_finished_episodes_wait_until_they_are_reset():
-    game = problem()
-    batch = gymnasium.make_vec(SEQUENTIAL, num_envs=3, vectorization_mode="vector_entry_point", problem=game)
-    assert batch.metadata["autoreset_mode"] == AutoresetMode.DISABLED
-    batch.reset()
-    vectors = game.space.sample(3, np.random.default_rng(0))
-    for column in vectors.T:
-        _, earned, over, _, _ = batch.step(column)
-    assert over.all() and earned.any()
-    observations, _ = batch.reset(options={"reset_mask": np.array([True, False, False])})
-    fresh, _ = batch.reset(options={"reset_mask": np.array([True, False, False])})
-    assert (observations["obs"] == fresh["obs"]).all()
-    for column in vectors.T:
-        _, earned, over, _, _ = batch.step(column)
-        assert over[1:].all() and not earned[1:].any()
-    assert over[0]
-    assert game.meter.used == 4
 
 
 def test_rewards_are_goodput_over_reference_or_the_capped_violation():
@@ -230,9 +187,17 @@ def test_features_of_any_size_stay_within_the_observation_space():
     assert np.abs(scaled).max() <= 4.0
 
 
-@pytest.mark.parametrize("arguments", [{}, {"task": ToyTask(), "problem": problem()}])
-def test_exactly_one_of_problem_and_task_is_given(arguments):
-    with pytest.raises(InputError, match="either problem= or task="):
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"task": ToyTask(), "problem": problem()},
+        {"task": ToyTask(), "suite": "smoke"},
+        {"problem": problem(), "suite": "smoke"},
+    ],
+)
+def test_exactly_one_of_problem_task_and_suite_is_given(arguments):
+    with pytest.raises(InputError, match="either problem= or task= or suite="):
         gymnasium.make(SEQUENTIAL, **arguments)
 
 

@@ -21,8 +21,13 @@ def test_cells_come_in_one_order() -> None:
     agents = [card("b"), card("a", "2"), card("a")]
     cells = make_cells(agents, [CARD], (2, 1), BUDGET, "child")
     assert cells == make_cells(agents[::-1], [CARD], (1, 2), BUDGET, "child")
-    order = [(cell.agent.name, cell.agent.version, cell.seed) for cell in cells]
-    assert order == [("a", "1", 1), ("a", "1", 2), ("a", "2", 1), ("a", "2", 2), ("b", "1", 1), ("b", "1", 2)]
+    order = [(cell.seed, cell.agent.name, cell.agent.version) for cell in cells]
+    assert order == [(1, "a", "1"), (1, "a", "2"), (1, "b", "1"), (2, "a", "1"), (2, "a", "2"), (2, "b", "1")]
+
+
+def test_seed_i_runs_instance_i() -> None:
+    cells = make_cells([card("a")], [CARD], (1, 2, 3), BUDGET, "child")
+    assert [cell.instance for cell in cells] == [cell.seed for cell in cells] == [1, 2, 3]
 
 
 def test_the_id_holds_all_that_the_outcome_depends_on() -> None:
@@ -31,8 +36,7 @@ def test_the_id_holds_all_that_the_outcome_depends_on() -> None:
     variants = [
         cell,
         *(replace(cell, task=replace(CARD, **{field: "other"})) for field in ("digest", "space_digest", "cost_model")),
-        replace(cell, task=replace(CARD, feedback="flat")),
-        replace(cell, instance=1),
+        replace(cell, instance=2),
         replace(cell, seed=2),
         replace(cell, budget=Budget("e100", 100, 60.0)),
         *(replace(cell, agent=replace(agent, **{field: "other"})) for field in ("name", "version", "track")),

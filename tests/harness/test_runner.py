@@ -1,21 +1,25 @@
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
-from small_task import SmallTask, agent_file, random_agent, small_cell
+from small_task import OPTIMUM, SPEC, SmallTask, agent_file, random_agent, small_cell
 
-from lts_bench.budget import Budget
+from lts_bench.budget import Budget, Meter
+from lts_bench.harness import runner
 from lts_bench.harness.process import GRACE_S
 from lts_bench.harness.runner import run_cell
+from lts_bench.problem import LocalProblem
 from lts_bench.results.schema import Row, Status, encode_row, outcome
 
 
 def run(ref: str, tmp_path: Path, *, feasible: bool = True, seconds: float = 30.0, **changes: object) -> Row:
     cell = small_cell(ref, budget=Budget("e50", 50, seconds), **changes)
-    return run_cell(cell, SmallTask(feasible=feasible), tmp_path / "log")
+    return run_cell(cell, SmallTask(feasible=feasible), OPTIMUM, tmp_path / "log")
 
 
 def gone(pid: int) -> bool:
@@ -44,6 +48,39 @@ def test_the_seed_decides(tmp_path: Path) -> None:
     rows = [run(ref, tmp_path, seed=seed) for seed in (1, 1, 2)]
     assert rows[0].trace_digest == rows[1].trace_digest != rows[2].trace_digest
     assert rows[0].run_id == rows[1].run_id != rows[2].run_id
+
+
+def test_the_agents_seed_tells_nothing_of_the_instance(tmp_path: Path) -> None:
+    cells = [small_cell("x.py:X", seed=seed, instance=seed) for seed in range(1, 200)]
+    seeds = [cell.agent_seed for cell in cells]
+    assert len(set(seeds)) == len(seeds)
+    assert not set(seeds).intersection(range(1000))
+    # Neither larger nor smaller with the number, nor of its parity.
+    steps = np.diff(seeds)
+    assert 0.4 < (steps > 0).mean() < 0.6
+    assert 0.4 < (np.array(seeds) % 2 == np.arange(1, 200) % 2).mean() < 0.6
+    assert seeds == [cell.agent_seed for cell in cells]
+
+
+def test_an_agent_is_told_neither_task_nor_instance(tmp_path: Path) -> None:
+    cell = small_cell("x.py:X", seed=77, instance=77)
+    problem = LocalProblem(Meter(SmallTask().evaluate, cell.budget, SmallTask().space), SmallTask().features)
+    setup = msgspec.json.decode(runner._setup(cell, problem))
+    assert setup.pop("seed") == cell.agent_seed
+    assert sorted(setup) == ["budget", "feature_names", "features", "parent", "ref", "space"]
+    del setup["parent"]
+    words = json.dumps(setup)
+    assert not [word for word in (SPEC.name, SPEC.model, SPEC.cluster, cell.task.digest, "77") if word in words]
+
+
+def test_a_row_tells_the_optimum_and_what_lacks_to_it(tmp_path: Path) -> None:
+    row = run(random_agent(tmp_path), tmp_path)
+    assert row.best is not None
+    assert (row.instance, row.optimum) == (1, OPTIMUM)
+    assert row.regret == 1 - row.best.goodput_per_npu / 465.0
+    assert run(random_agent(tmp_path), tmp_path, feasible=False).regret == 1.0
+    crash = run(agent_file(tmp_path, "problem.evaluate([[3, 15, 15]])\nraise KeyError"), tmp_path)
+    assert (crash.best is None, crash.regret) == (False, 1.0)
 
 
 def test_a_row_has_what_a_replay_needs(tmp_path: Path) -> None:
@@ -177,8 +214,6 @@ def test_an_agent_sees_an_empty_directory_and_a_bare_environment(
         pathlib.Path({str(tmp_path / "seen")!r}).write_text(json.dumps(seen))
     """
     run(agent_file(tmp_path, body), tmp_path)
-    import json
-
     seen = json.loads((tmp_path / "seen").read_text())
     assert seen["files"] == []
     assert seen["cwd"] not in (str(Path.cwd()), str(tmp_path))

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from made_rows import COST, PROVENANCE, grid, make_row, make_rows
+from made_rows import COST, OPTIMUM, PROVENANCE, grid, make_row, make_rows
 
-from lts_bench.report.leaderboard import cell_score, make_board
+from lts_bench.report.leaderboard import make_board
 from lts_bench.results.schema import Row, Status
 from lts_bench.specs.failure import InputError
 
@@ -28,11 +28,26 @@ def test_zero_is_a_score_and_agents_with_missing_cells_stand_unranked_below() ->
 
 @pytest.mark.parametrize("status", [Status.CRASH, Status.OOM, Status.INVALID])
 def test_a_failed_cell_scores_nothing(status: Status) -> None:
-    assert cell_score(make_row(score=1.5, status=status)) == 0.0
+    assert make_row(score=0.5, status=status).score == 0.0
 
 
 def test_a_timeout_keeps_its_best() -> None:
-    assert cell_score(make_row(score=1.5, status=Status.TIMEOUT)) == 1.5
+    assert make_row(score=0.5, status=Status.TIMEOUT).score == 0.5
+
+
+def test_a_score_is_the_share_of_the_optimum_whatever_the_reference() -> None:
+    assert make_row(score=0.5, reference=1.0).score == make_row(score=0.5, reference=1e3).score == 0.5
+
+
+def test_rows_measured_against_a_bound_are_counted() -> None:
+    bound = msgspec.structs.replace(OPTIMUM, certified=False)
+    rows = make_rows({"a": 1.0}) + make_rows({"b": 1.0}, optimum=bound)
+    assert (make_board(grid(), rows).bounds, make_board(grid(), rows[:6]).bounds) == (6, 0)
+
+
+def test_rows_without_an_optimum_must_run_again() -> None:
+    with pytest.raises(InputError, match=r"optimum: .*run the cell again"):
+        make_board(grid(), make_rows({"a": 1.0}, optimum=None))
 
 
 def test_seconds_and_paths_of_a_run_do_not_matter() -> None:

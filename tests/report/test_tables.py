@@ -4,10 +4,11 @@ import csv
 import io
 import re
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_rows import grid, make_rows
+from made_rows import OPTIMUM, grid, make_rows
 
 from lts_bench.report.leaderboard import make_board
 from lts_bench.report.tables import (
@@ -68,6 +69,17 @@ def test_csv_has_a_line_an_agent() -> None:
     ]
     assert [row["agent"] for row in csv.DictReader(io.StringIO(scatter_csv(board)))] == ["b@1", "a@1"]
     assert len(list(csv.DictReader(io.StringIO(tasks_csv(board))))) == 4
+
+
+def test_a_board_says_what_scores_are_and_where_an_optimum_is_not_certified() -> None:
+    rows = make_rows({"a": 1.0})
+    certified = leaderboard_markdown(make_board(grid(), rows))
+    bound = msgspec.structs.replace(OPTIMUM, certified=False)
+    bounded = leaderboard_markdown(make_board(grid(), make_rows({"a": 1.0}, optimum=bound)))
+    note = "6 cells are measured against a bound: their optimum is not certified."
+    assert "÷ the certified optimum" in certified
+    assert (note in certified, note in bounded) == (False, True)
+    assert bounded.index(note) > bounded.index("| 1 | a@1 |")
 
 
 @pytest.mark.parametrize("render", [leaderboard_csv, leaderboard_markdown, tasks_csv, scatter_csv])

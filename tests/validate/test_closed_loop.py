@@ -7,18 +7,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lts_bench.cost.steady import Round
+from lts_bench.cost.steady import Round, prompt_seconds
 from lts_bench.specs.engine import load_engine
 from lts_bench.specs.workload import Workload
 from lts_bench.validate.closed_loop import ClosedLoop
 
 ENGINE = msgspec.structs.replace(load_engine("generic"), request_overhead_ms=20, prompt_token_overhead_us=8, burst=0.1)
 # 10 ms a token, 0.02 prompts a round of 100 ms each, 200 ms for one prompt through all stages.
-LOOP = ClosedLoop(ENGINE, Workload(1000, 100), 5, 5, Round(0.01, 0.02, 0.1, 0.2))
+LOOP = ClosedLoop(ENGINE, Workload(1000, 100), 5, 5, Round(0.01, 0.02, 0.1, 0.2), 0.2)
 
 
 def test_a_token_waits_for_the_prompts_of_the_others() -> None:
     assert LOOP.tpot_seconds == pytest.approx(0.01 + 0.02 * 0.1 * 4 / 5)
+
+
+def test_a_token_waits_longer_in_a_pipeline() -> None:
+    # The others' part of what prompts add to a round of a pipeline.
+    piped = replace(LOOP, pp=4)
+    assert piped.tpot_seconds == pytest.approx(0.01 + prompt_seconds(4, LOOP.at, 0.01) * 4 / 5)
+    assert piped.tpot_seconds > LOOP.tpot_seconds
 
 
 def test_a_prompt_waits_for_what_is_in_its_way() -> None:

@@ -82,3 +82,11 @@ def test_more_stages_than_layers() -> None:
 
 def test_heads_that_do_not_divide_are_padded() -> None:
     assert megatron(MODEL, load_cluster("h100x8"), ONE | {"tp": 3}).degrees.tp == 3
+
+
+def test_a_prompt_in_a_step_of_its_own_does_not_depend_on_how_the_engine_mixes() -> None:
+    served = [deployment(msgspec.structs.replace(GENERIC, mixed_prefill=mixed)) for mixed in (False, True)]
+    alone, same = (each.prompt_seconds(64) for each in served)
+    assert alone == same == served[0].at(64).prefill
+    # What it adds to a decode step: the weights are read once for both.
+    assert served[1].at(64).prefill < alone

@@ -1,0 +1,142 @@
+"""Best-first search for the strategy of the highest goodput, which ends with a proof.
+
+Every cell, strategies of the same degrees with a batch size between two rungs, has a bound on its goodput. The cell of
+the highest bound is bounded tighter, then searched for what exceeds a goodput just below its bound, and so on down,
+until no bound is above the best strategy found.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lts_bench.cost.model import CostModel
+from lts_bench.cost.nodes import BUFFER
+from lts_bench.cost.program import FloatArray, IntArray
+from lts_bench.cost.rows import ILLEGAL_SECONDS
+from lts_bench.exact.cells import Cell
+from lts_bench.exact.factors import Factors
+from lts_bench.exact.floors import Floors, rung_bounds
+from lts_bench.exact.labels import Enumeration
+from lts_bench.exact.plan import Plan
+from lts_bench.exact.relaxation import Choices, relaxed
+from lts_bench.space.decisions import Space
+
+FIRST_MARGIN, WIDENING = 0.005, 4.0
+"""How far below a cell's bound its first search goes, and the factor from one to the next."""
+KEPT = 16
+"""Cells whose tables are kept for their next search."""
+SAME = 1e-9
+"""Relative difference of goodputs within rounding."""
+
+
+class Search:
+    """What is known so far of the optimum.
+
+    Attributes:
+        goodput: of the best strategy found, ``vector``, None for none.
+        bound: goodput per NPU that no strategy exceeds, once the search has run.
+    """
+
+    def __init__(self, cost: CostModel, space: Space) -> None:
+        self.cost, self.space, self.program = cost, space, cost.program
+        self.streams = frozenset(at for at, name in enumerate(space.names) if name.endswith(".stream"))
+        self.plans = {axes: Plan.of(Factors.of(cost, axes), self.streams) for axes in (1, 2)}
+        self.goodput = 0.0
+        self.vector: IntArray | None = None
+        self.bound = 0.0
+        self._kept: dict[tuple[int, int], Enumeration] = {}
+
+    def offer(self, vectors: IntArray) -> FloatArray:
+        """Evaluate (n, decisions) vectors and keep the best; (n,) goodputs."""
+        goodputs: FloatArray = self.cost.evaluate(vectors)["goodput_per_npu"]
+        at = int(goodputs.argmax())
+        if goodputs[at] > self.goodput:
+            self.goodput, self.vector = float(goodputs[at]), vectors[at]
+        return goodputs
+
+    def run(self) -> None:
+        """Search until the best strategy is proven to be the best."""
+        bounds = rung_bounds(self.program, Floors.of(self.cost, self.streams), self.goodput)
+        open_cells = np.argwhere(bounds > self.goodput).tolist()
+        cells = [(-float(bounds[degrees, rung]), 0.0, degrees, rung) for degrees, rung in open_cells]
+        heapq.heapify(cells)
+        while cells and -cells[0][0] > self.goodput:
+            negative, margin, degrees, rung = heapq.heappop(cells)
+            enumeration = self._kept.pop((degrees, rung), None) or self._relaxed(degrees, rung)
+            bound = self._lowered(enumeration, -negative, margin)
+            if bound > self.goodput:
+                self._keep(enumeration)
+                heapq.heappush(cells, (-bound, max(WIDENING * margin, FIRST_MARGIN), degrees, rung))
+        self.bound = max(self.bound, self.goodput)
+
+    def _lowered(self, enumeration: Enumeration, bound: float, margin: float) -> float:
+        """The bound of a cell's relaxation, or once that is known, after a search down to a margin below."""
+        if margin == 0:
+            return enumeration.bound
+        enumeration.goodput = max(self.goodput, bound * (1 - margin))
+        return 0.0 if self._searched(enumeration) else enumeration.goodput
+
+    def _keep(self, enumeration: Enumeration) -> None:
+        cell = enumeration.cell
+        self._kept[cell.degrees, cell.rung] = enumeration
+        if len(self._kept) > KEPT:
+            del self._kept[next(iter(self._kept))]
+
+    def _relaxed(self, degrees: int, rung: int) -> Enumeration:
+        plan = self.plans[int(self.program.two_axes[degrees]) + 1]
+        cell = Cell(self.program, degrees, rung)
+        table = cell.table(plan)
+        table[plan.forbidden(self._allowed(degrees, plan))] = ILLEGAL_SECONDS
+
+        def found(choices: Choices) -> None:
+            self.offer(self._vectors(degrees, choices))
+
+        return relaxed(cell, plan, table, self._buffers(degrees, plan), self.goodput, found)
+
+    def _allowed(self, degrees: int, plan: Plan) -> NDArray[np.bool_]:
+        """(variables, choices) that the space admits; on a mesh of one axis a choice is its letter there."""
+        mask, sizes = self.space.masks[self.space.mask_rows[degrees]], plan.factors.sizes
+        allowed = np.zeros((len(sizes), max(sizes)), dtype=np.bool_)
+        for variable, size in enumerate(sizes[1:], start=1):
+            allowed[variable, :size] = mask[variable, self._choices(degrees, variable, np.arange(size))]
+        return allowed
+
+    def _choices(self, degrees: int, variable: int, at: IntArray) -> IntArray:
+        """Choices of an operator that (n,) choices on the mesh of the degrees are."""
+        operator = self.space.operators[variable - 1]
+        idle = 0 if self.program.two_axes[degrees] else operator.choices.index(("R",) * operator.axes)
+        return at + idle - idle % len(operator.letters)
+
+    def _searched(self, enumeration: Enumeration) -> bool:
+        """Whether the cell holds strategies above the enumeration's goodput; they are offered then.
+
+        A strategy may fall short of its goodput in the cell where another rung is its best.
+        """
+        labels = enumeration.labels()
+        if len(labels.entry):
+            goodputs = enumeration.goodputs(labels.sums, labels.buffers)
+            real = self.offer(self._vectors(enumeration.cell.degrees, labels.choices))
+            self.bound = max(self.bound, float(goodputs[goodputs > real * (1 + SAME)].max(initial=0.0)))
+        return len(labels.entry) > 0
+
+    def _buffers(self, degrees: int, plan: Plan) -> FloatArray:
+        """(variables, choices) bytes of buffers that every choice needs, infinite where there is no choice."""
+        program, sizes = self.program, np.array(plan.factors.sizes)
+        buffers = np.zeros((len(sizes), sizes.max()))
+        for k, variable in enumerate(program.operators.source):
+            rows = program.operators.base[degrees, k] + np.arange(sizes[variable])
+            own = buffers[variable, : sizes[variable]]
+            np.maximum(own, program.memory[rows, BUFFER], out=own)
+        buffers[np.arange(sizes.max()) >= sizes[:, None]] = np.inf
+        return buffers
+
+    def _vectors(self, degrees: int, choices: Choices) -> IntArray:
+        """(n, decisions) vectors of (n, variables) choices on the mesh of the degrees."""
+        vectors = choices.astype(np.int64)
+        vectors[:, 0] = degrees
+        for variable in range(1, vectors.shape[1]):
+            vectors[:, variable] = self._choices(degrees, variable, vectors[:, variable])
+        return vectors

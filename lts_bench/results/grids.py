@@ -1,0 +1,71 @@
+"""The grid of a suite: which cells a board must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from lts_bench.results.schema import Row
+from lts_bench.specs.failure import InputError
+from lts_bench.specs.suite import Suite, list_suites, load_suite
+from lts_bench.specs.taskspec import TaskSpec
+
+GRID_FILE = "suite.json"
+
+
+class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a board must hold: every task with every seed under one budget, for each agent.
+
+    Attributes:
+        tasks: names, in the order of the suite.
+        specs: what these are, for suites that are not built in.
+    """
+
+    name: str
+    tasks: tuple[str, ...]
+    seeds: tuple[int, ...]
+    budget: str
+    specs: tuple[TaskSpec, ...] = ()
+
+    @classmethod
+    def of(cls, suite: Suite) -> Grid:
+        """Return the grid of a suite; why a task is in it changes nothing."""
+        specs = tuple(msgspec.structs.replace(spec, why="") for spec in suite.tasks)
+        names = tuple(spec.name for spec in specs)
+        return cls(suite.name, names, tuple(range(1, suite.seeds + 1)), suite.budget, specs)
+
+    def rows(self, rows: Iterable[Row]) -> list[Row]:
+        """Return the rows that belong to the grid."""
+        return [row for row in rows if row.task in self.tasks and row.seed in self.seeds and row.budget == self.budget]
+
+
+def read_grid(path: Path) -> Grid:
+    """Read the grid that lies beside rows.
+
+    Raises:
+        InputError: it is broken.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Grid)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(str(error), source=str(path)) from None
+
+
+def add_grid(grids: dict[str, Grid], file: Path) -> None:
+    """Add the grid of a file to those of other files.
+
+    Raises:
+        InputError: it is broken, or differs from one of the same name.
+    """
+    grid = read_grid(file)
+    if grids.setdefault(grid.name, grid) != grid:
+        rule = "another suite of this name has other tasks, seeds or budget"
+        raise InputError(rule, source=str(file), field="name", value=grid.name)
+
+
+def built_in_grids(tasks: Iterable[str]) -> dict[str, Grid]:
+    """Return the grids of the built-in suites that hold any of the tasks."""
+    grids = [Grid.of(load_suite(name)) for name in list_suites()]
+    return {grid.name: grid for grid in grids if set(tasks).intersection(grid.tasks)}
