@@ -10,7 +10,7 @@ from lts_bench.specs.suite import list_suites, load_suite
 from lts_bench.task import Task
 
 
-@pytest.mark.parametrize("suite", list_suites())
+@pytest.mark.parametrize("suite", list_suites(generated=False))
 def test_a_suites_frame_is_what_its_tasks_need(suite):
     specs = load_suite(suite).tasks
     frame = suite_frame(specs)

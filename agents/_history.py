@@ -1,0 +1,62 @@
+"""What a search has evaluated so far: no strategy twice, the best ones at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from lts_bench.space.decisions import Space
+
+ATTEMPTS = 4
+"""Proposals in place of one that was evaluated before, until it is evaluated again or drawn at random."""
+
+
+def values(answers: np.ndarray) -> np.ndarray:
+    """Return the goodput of feasible strategies and, below 0, the violations of others: ``-sum(log1p(violation))``."""
+    return np.where(answers["feasible"], answers["goodput_per_npu"], -np.log1p(answers["violation"]).sum(axis=1))
+
+
+class History:
+    """The strategies evaluated in a run.
+
+    Attributes:
+        vectors: (n, d) the best ones, best first, as many as are kept.
+        values: (n,) what they are worth.
+    """
+
+    def __init__(self, space: Space, kept: int) -> None:
+        self._space, self._kept = space, kept
+        self._seen: set[bytes] = set()
+        self.vectors = np.empty((0, len(space.sizes)), dtype=np.int64)
+        self.values = np.empty(0)
+
+    def add(self, vectors: np.ndarray, found: np.ndarray) -> None:
+        """Take in vectors (n, d) and their values (n,)."""
+        fresh = self._fresh(vectors)
+        self._seen.update(vector.tobytes() for vector in vectors)
+        merged, worth = np.concatenate((self.vectors, vectors[fresh])), np.concatenate((self.values, found[fresh]))
+        order = np.argsort(-worth, kind="stable")[: self._kept]
+        self.vectors, self.values = merged[order], worth[order]
+
+    def propose(self, draw: Callable[[int], np.ndarray], count: int, rng: np.random.Generator) -> np.ndarray:
+        """Return strategies (count, d) that were not evaluated before, as far as a few draws find such.
+
+        Args:
+            draw: returns n legal vectors.
+            count: how many are wanted.
+            rng: draws random strategies where ``draw`` finds no new ones.
+        """
+        proposed = self._space.canonical(draw(count))
+        for _ in range(ATTEMPTS):
+            if not (old := ~self._fresh(proposed)).any():
+                return proposed
+            proposed[old] = self._space.canonical(draw(count))[old]
+        old = ~self._fresh(proposed)
+        proposed[old] = self._space.canonical(self._space.sample(int(old.sum()), rng))
+        return proposed
+
+    def _fresh(self, vectors: np.ndarray) -> np.ndarray:
+        met: set[bytes] = set()
+        keys = [vector.tobytes() for vector in vectors]
+        return np.array([not (key in self._seen or key in met or met.add(key)) for key in keys], dtype=np.bool_)
