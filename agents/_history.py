@@ -39,22 +39,26 @@ class History:
         order = np.argsort(-worth, kind="stable")[: self._kept]
         self.vectors, self.values = merged[order], worth[order]
 
-    def propose(self, draw: Callable[[int], np.ndarray], count: int, rng: np.random.Generator) -> np.ndarray:
-        """Return strategies (count, d) that were not evaluated before, as far as a few draws find such.
+    def propose(self, draw: Callable[[], np.ndarray], rng: np.random.Generator) -> np.ndarray:
+        """Return strategies that were not evaluated before, as far as a few draws find such.
 
         Args:
-            draw: returns n legal vectors.
-            count: how many are wanted.
+            draw: returns legal vectors (n, d), as many each time.
             rng: draws random strategies where ``draw`` finds no new ones.
         """
-        proposed = self._space.canonical(draw(count))
+        proposed = self._space.canonical(draw())
         for _ in range(ATTEMPTS):
             if not (old := ~self._fresh(proposed)).any():
                 return proposed
-            proposed[old] = self._space.canonical(draw(count))[old]
+            proposed[old] = self._space.canonical(draw())[old]
         old = ~self._fresh(proposed)
         proposed[old] = self._space.canonical(self._space.sample(int(old.sum()), rng))
         return proposed
+
+    def unseen(self, vectors: np.ndarray) -> np.ndarray:
+        """Return those of the vectors that were not evaluated before, each once."""
+        fresh: np.ndarray = vectors[self._fresh(vectors)]
+        return fresh
 
     def _fresh(self, vectors: np.ndarray) -> np.ndarray:
         met: set[bytes] = set()

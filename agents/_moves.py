@@ -53,7 +53,7 @@ class Neighbours:
         self.space = space
         names = [name.partition(".")[2] or name for name in space.names[1:]]
         self._same = np.array([[name == other for other in names] for name in names])
-        self._relabelled = _relabelled(space.choices[1:], int(space.sizes[1:].max()))
+        self.relabelled = relabelled(space.choices[1:], int(space.sizes[1:].max()))
 
     def draw(self, vectors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return a neighbour of each vector (n, d)."""
@@ -75,13 +75,13 @@ class Neighbours:
         return np.where(changed, own, vectors[:, 1:])
 
     def _other_letter(self, vectors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        axis, letter = (rng.integers(size, size=(len(vectors), 1)) for size in self._relabelled.shape[:2])
+        axis, letter = (rng.integers(size, size=(len(vectors), 1)) for size in self.relabelled.shape[:2])
         columns = np.arange(vectors.shape[1] - 1)
-        relabelled: np.ndarray = self._relabelled[axis, letter, columns, vectors[:, 1:]]
+        relabelled: np.ndarray = self.relabelled[axis, letter, columns, vectors[:, 1:]]
         return relabelled
 
 
-def _relabelled(choices: tuple[tuple[str, ...], ...], widest: int) -> np.ndarray:
+def relabelled(choices: tuple[tuple[str, ...], ...], widest: int) -> np.ndarray:
     """Return (axes, letters, operators, choices): each choice with the letter on the axis, itself if there is none."""
     letters = sorted({letter for labels in choices for label in labels for letter in label.split(",")})
     table = np.tile(np.arange(widest), (2, len(letters), len(choices), 1))

@@ -20,11 +20,10 @@ class Annealing(AskTell):
     """
 
     name, version, track, anytime = "annealing", "1", "search", True
-    defaults: ClassVar[dict[str, Any]] = {"chains": 8, "hot": 0.1, "cold": 0.005, "steps": 25}
+    defaults: ClassVar[dict[str, Any]] = {"chains": 4, "hot": 0.05, "cold": 0.005, "steps": 25}
 
     def start(self, problem: Problem, rng: np.random.Generator) -> None:
         """Begin without chains."""
-        self.batch = self.parameters["chains"]  # type: ignore[misc]
         self._rng, self._space = rng, problem.space
         self._neighbours, self._history = Neighbours(problem.space), History(problem.space, 1)
         self._chains = np.empty((0, len(problem.space.sizes)), dtype=np.int64)
@@ -34,14 +33,15 @@ class Annealing(AskTell):
         """Propose a neighbour of each chain, random strategies at first."""
         if not len(self._chains):
             return self._space.sample(n, self._rng)
-        return self._history.propose(lambda _: self._neighbours.draw(self._chains, self._rng), n, self._rng)
+        return self._history.propose(lambda: self._neighbours.draw(self._chains, self._rng), self._rng)
 
     def tell(self, vectors: np.ndarray, answers: np.ndarray) -> None:
         """Move the chains."""
         found = values(answers)
         self._history.add(vectors, found)
         if not len(self._chains):
-            self._chains, self._values = vectors, found
+            best = np.argsort(-found, kind="stable")[: self.parameters["chains"]]
+            self._chains, self._values = vectors[best], found[best]
             return
         phase = self._step % self.parameters["steps"] / self.parameters["steps"]
         temperature = self.parameters["hot"] * (self.parameters["cold"] / self.parameters["hot"]) ** phase

@@ -88,25 +88,26 @@ def recipe_vectors(space: Space, features: Mapping[str, float], batch: int) -> I
     one, two = _library(space)
     order = likeliest_first(space.degrees, features)
     paired = space.degrees[order, TX] > 1
-    place = np.arange(1, len(order) + 1)
-    turns = np.concatenate(
-        [np.multiply.outer(place[mask], np.arange(1, len(library) + 1)).ravel()
-         for mask, library in ((~paired, one), (paired, two))]
-    )  # fmt: skip
-    candidates = np.concatenate(
-        [np.stack(np.meshgrid(order[mask], np.arange(len(library)) + first, indexing="ij"), -1).reshape(-1, 2)
-         for mask, library, first in ((~paired, one, 0), (paired, two, len(one)))]
-    )  # fmt: skip
+    groups = [_turns(order, ~paired, len(one), 0), _turns(order, paired, len(two), len(one))]
+    turns, degrees, recipes = np.concatenate(groups, axis=1)
+    queue = np.argsort(turns, kind="stable")
     letters = np.concatenate([one, two])
     seen: set[bytes] = set()
-    candidates = candidates[np.argsort(turns, kind="stable")]
-    for start in range(0, len(candidates), batch):
-        degrees, recipe = candidates[start : start + batch].T
-        vectors = space.canonical(np.concatenate([degrees[:, None], letters[recipe]], axis=1))
+    for start in range(0, len(queue), batch):
+        now = queue[start : start + batch]
+        vectors = space.canonical(np.concatenate([degrees[now, None], letters[recipes[now]]], axis=1))
         vectors = vectors[space.legal(vectors)]
-        fresh = [vector for vector in vectors if not (vector.tobytes() in seen or seen.add(vector.tobytes()))]
-        if fresh:
-            yield np.array(fresh)
+        fresh = {vector.tobytes(): vector for vector in vectors}
+        found = [vector for key, vector in fresh.items() if key not in seen]
+        seen.update(fresh)
+        if found:
+            yield np.array(found)
+
+
+def _turns(order: np.ndarray, chosen: np.ndarray, recipes: int, first: int) -> np.ndarray:
+    """Return turn, degrees and recipe (3, n) of each of ``recipes``, the first numbered so, at the chosen degrees."""
+    place, recipe = np.meshgrid(np.flatnonzero(chosen), np.arange(recipes), indexing="ij")
+    return np.stack([(place + 1) * (recipe + 1), order[place], recipe + first]).reshape(3, -1)
 
 
 def likeliest_first(degrees: np.ndarray, features: Mapping[str, float]) -> np.ndarray:

@@ -217,19 +217,23 @@ def cards(
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a core).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the tasks of suites: how large, how tight, how far from Megatron's pattern and from simple searches."""
+    """Measure the tasks of suites: how large, how tight, how far from Megatron's pattern and from simple searches.
+
+    Without a suite nothing is measured: the page is written anew from the cards there are.
+    """
     import os
 
     from lts_bench.console import print_json, print_notes, progress_bar
     from lts_bench.report.cards_page import built_in, cards_page, make_decks, problems, write_decks
     from lts_bench.results.store import write_output
 
-    if bool(suites) == everything:
+    if suites and everything:
         raise InputError("name suites, or --all", field="suite", value=suites)
     chosen = built_in(suites or [])
     if not check:
-        with progress_bar() as progress:
-            write_decks(make_decks(chosen, workers or os.cpu_count() or 1, progress))
+        if suites or everything:
+            with progress_bar() as progress:
+                write_decks(make_decks(chosen, workers or os.cpu_count() or 1, progress))
         write_output(out, cards_page())
     wrong = list(problems(chosen, out))
     print_notes(wrong)

@@ -16,6 +16,8 @@ from lts_bench.cost.steady import NO_LIMIT, Replica, Round, Rules, rate, round_b
 
 SHORTEST = 1e-12
 """Seconds that no TPOT is below, so that a bound is finite."""
+SLICES = 8
+"""Of a prompt's service, for bounds of pipelines."""
 CHUNK = 1 << 18
 """Operating points that are worked out together."""
 
@@ -28,6 +30,7 @@ class Ends(NamedTuple):
         low: (n,) rounds at the lower rung, ``high`` at the upper one.
         least_low: (n, k) no TPOT is shorter at the lower rung, ``least_high`` at the upper one, and linearly between;
             below 0 where they tell nothing.
+        rest: seconds that a prompt takes in all stages but the heaviest, at least; 0 without a pipeline.
     """
 
     replica: Replica
@@ -35,11 +38,13 @@ class Ends(NamedTuple):
     high: Round
     least_low: FloatArray
     least_high: FloatArray
+    rest: float = 0.0
 
     def take(self, rows: IntArray) -> Ends:
         """Those of some strategies."""
         low, high = taken(self.low, rows), taken(self.high, rows)
-        return Ends(taken(self.replica, rows), low, high, self.least_low[rows], self.least_high[rows])
+        replica, least = taken(self.replica, rows), (self.least_low[rows], self.least_high[rows])
+        return Ends(replica, low, high, *least, self.rest)
 
 
 def highest_rate(ends: Ends, rules: Rules, low: float, high: float, least: FloatArray) -> FloatArray:
@@ -73,7 +78,27 @@ def _rates(ends: Ends, rules: Rules, batches: FloatArray) -> FloatArray:
     column = (slice(None), None)
     replica, low, high = taken(ends.replica, column), taken(ends.low, column), taken(ends.high, column)
     least = ends.least_low[..., None] + share * (ends.least_high - ends.least_low)[..., None]
-    return _least_rate(replica, rules, batches, round_between(low, high, share), least.max(axis=1))
+    at, shortest = round_between(low, high, share), least.max(axis=1)
+    found = _least_rate(replica, rules, batches, at, shortest)
+    return np.minimum(found, _pipelined_rates(replica, rules, batches, at, shortest, ends.rest)) if ends.rest else found
+
+
+def _pipelined_rates(
+    replica: Replica, rules: Rules, batches: FloatArray, at: Round, shortest: FloatArray, rest: float
+) -> FloatArray:
+    """Rates of pipelines whose td + w·s̄ is at least ``shortest``, while a prompt takes s̄ + ``rest`` at least.
+
+    The more of that is s̄, the less is td: the highest rate of all ways to share it, in slices of s̄.
+    """
+    spare = np.maximum(shortest - at.decode - at.waits * at.service, 0.0) / at.waits
+    found = np.zeros_like(shortest)
+    for part in range(SLICES):
+        service, more = at.service + spare * part / SLICES, at.service + spare * (part + 1) / SLICES
+        decode = np.maximum(at.decode, shortest - at.waits * more)
+        sliced = Round(decode, at.waits, service, np.maximum(at.prefill, service + rest))
+        with np.errstate(all="ignore"):
+            found = np.maximum(found, rate(replica, rules, batches, sliced))
+    return found
 
 
 def _least_rate(

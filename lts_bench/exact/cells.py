@@ -63,12 +63,13 @@ class Cell:
 
     Dimensions: times (1 + stages of a pipeline, kinds of time), bytes (stages, HELD). Then the basis that weighted sums
     are made of: of each path, all stages and each of a pipeline's, a time that no TPOT is below and bytes, both at both
-    rungs (paths, 2, rungs); and the prefill.
+    rungs (paths, 2, rungs); and the prefill. Then the prefill by all stages of a pipeline but one.
 
     Attributes:
         degrees: index of the degrees.
         low: smallest batch, ``high`` the largest.
         goodput_of_rate: goodput per NPU and token/s of a data-parallel rank.
+        rest: seconds that a prompt takes in all stages but the heaviest, at least.
     """
 
     def __init__(self, program: Program, degrees: int, rung: int) -> None:
@@ -85,6 +86,7 @@ class Cell:
         begin = int(program.stage_base[degrees])
         self._rows = slice(begin, begin + int(program.stage_count[degrees]))
         self.stages = int(program.stage_count[degrees])
+        self.rest = 0.0
 
     @cached_property
     def kinds(self) -> FloatArray:
@@ -118,7 +120,10 @@ class Cell:
             shortest[path, 0, :, path] += self._decoded * (self.pp if path else 1.0)
             shortest[path, 0, :, self._stage_of(path) if self.pipelined else 0] += self._queued
         prefill[0, 0] = self._prefill
-        parts = (own, held, shortest, prefill)
+        rests = np.zeros((self.stages * self.pipelined, *own.shape[2:]))
+        for stage in range(len(rests)):
+            rests[stage, 0], rests[stage, 1 + stage] = self._prefill, -self._prefill
+        parts = (own, held, shortest, prefill, rests)
         return np.concatenate([part.reshape(-1, *own.shape[2:]) for part in parts])
 
     def _stage_of(self, path: int) -> int:
@@ -168,6 +173,11 @@ class Cell:
         """Dimensions by which strategies are told apart."""
         return self.times_only + self.stages * HELD
 
+    @property
+    def basis(self) -> slice:
+        """Where the basis of weighted sums stands."""
+        return slice(self.compared, self.compared + 2 * RUNGS * self.paths + 1)
+
     @cached_property
     def constant(self) -> FloatArray:
         """(dimensions,) host time of the steps."""
@@ -205,12 +215,13 @@ class Cell:
         weights = np.zeros((counts.shape[1], HELD, len(self.times)))
         for column in range(HELD):
             weights[:, column, self.times_only + column : self.compared : HELD] = counts.T
-        basis = weights[..., self.compared : -1].reshape(*weights.shape[:2], self.paths, 2, RUNGS)
+        end = self.basis.stop - 1
+        basis = weights[..., self.compared : end].reshape(*weights.shape[:2], self.paths, 2, RUNGS)
         for path in range(self.paths):
             its = counts[self._stage_of(path) - 1]
             for rung, batch in enumerate((self.low, self.high)):
                 basis[:, 0, path, 1, rung], basis[:, 1, path, 1, rung] = its, batch * self.pp * its
-        weights[..., self.compared : -1] = basis.reshape(*weights.shape[:2], -1)
+        weights[..., self.compared : end] = basis.reshape(*weights.shape[:2], -1)
         return weights
 
     def ends(
@@ -232,7 +243,7 @@ class Cell:
         low, high = (self._round(times[:, :kinds].T, heaviest.T, at, longest) for at in (0, 1))
         replica = Replica(self.capacity(sums, buffers), np.full(n, self.pp), np.full(n, self.dp))
         room = self.program.rules.memory_limit - (buffers + self.program.fixed_bytes)
-        least = least + multipliers.added(self.constant[self.compared :], room)
+        least = least + multipliers.added(self.constant[self.basis], room)
         return Ends(replica, low, high, least[:, ::2], least[:, 1::2])
 
     def capacity(self, sums: FloatArray, buffers: FloatArray) -> FloatArray:

@@ -58,11 +58,17 @@ class Enumeration:
         self.buffers, self.goodput = buffers, goodput
         self.floor = float(buffers.min(axis=1).max())
 
-    def goodputs(self, sums: FloatArray, buffers: FloatArray) -> FloatArray:
-        """(n,) goodput of strategies with these sums, exact only where it is above the one to exceed."""
+    def goodputs(self, sums: FloatArray, buffers: FloatArray, rest: float = 0.0) -> FloatArray:
+        """(n,) goodput of strategies with these sums, exact only where it is above the one to exceed.
+
+        Args:
+            sums: (n, dimensions).
+            buffers: (n,) bytes.
+            rest: as in ``Ends``.
+        """
         cell, rules = self.cell, self.cell.program.rules
         least = np.full(len(sums), self.goodput / cell.goodput_of_rate)
-        ends = cell.ends(sums, buffers, self.multipliers, self.goodput)
+        ends = cell.ends(sums, buffers, self.multipliers, self.goodput)._replace(rest=rest)
         rates = highest_rate(ends, rules, cell.low, cell.high, least)
         return rates * cell.goodput_of_rate
 
@@ -74,7 +80,7 @@ class Enumeration:
     @cached_property
     def bound(self) -> float:
         """Goodput that no strategy of the cell exceeds; it may be coarse where it is below the one to exceed."""
-        return float(self.goodputs(self.root, np.array([self.floor]))[0])
+        return float(self.goodputs(self.root, np.array([self.floor]), self.cell.rest)[0])
 
     def labels(self) -> Labels:
         """Labels of whole strategies, which are none where nothing exceeds the goodput."""

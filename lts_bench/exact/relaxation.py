@@ -44,8 +44,10 @@ def relaxed(
         goodput: to exceed; bounds below it need not be tight.
         found: told the (n, variables) choices of every strategy met.
     """
-    own, basis = np.ascontiguousarray(table[:, : cell.compared]), table[:, cell.compared :]
+    own, basis = np.ascontiguousarray(table[:, : cell.compared]), table[:, cell.basis]
     plan.minimise(own[None])
+    if cell.pipelined and not cell.mixes:
+        cell.rest = _least_rest(cell, plan, table)
     nothing = Multipliers(0.0, 0.0, 0.0)
     none = np.zeros((len(own), RUNGS * cell.paths))
     best = Enumeration(cell, plan, np.hstack((own, none)), nothing, buffers, goodput)
@@ -65,8 +67,15 @@ def relaxed(
             break
         found(choices)
         strategies |= new
-        weights = _best_weights(cell, np.array([*strategies.values()]) + cell.constant[cell.compared :], limits)
+        weights = _best_weights(cell, np.array([*strategies.values()]) + cell.constant[cell.basis], limits)
     return best
+
+
+def _least_rest(cell: Cell, plan: Plan, table: FloatArray) -> float:
+    """Seconds that a prompt takes in all stages but the heaviest, at least."""
+    rests = np.ascontiguousarray(table[:, cell.basis.stop :])
+    plan.minimise(rests[None])
+    return float((rests[list(plan.left)].sum(axis=0) + cell.constant[cell.basis.stop :]).min())
 
 
 def _limits(cell: Cell, enumeration: Enumeration) -> tuple[float, float]:

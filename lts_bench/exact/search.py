@@ -24,7 +24,7 @@ from lts_bench.exact.plan import Plan
 from lts_bench.exact.relaxation import Choices, relaxed
 from lts_bench.space.decisions import Space
 
-FIRST_MARGIN, WIDENING = 0.005, 4.0
+FIRST_MARGIN, WIDENING = 0.02, 4.0
 """How far below a cell's bound its first search goes, and the factor from one to the next."""
 KEPT = 16
 """Cells whose tables are kept for their next search."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from importlib import resources
 from pathlib import Path
@@ -111,13 +112,16 @@ def make_card(spec: TaskSpec) -> Card:
         raise InputError("no strategy is feasible", field="task", value=task.name)
     best = found.goodput_per_npu if found.certified else found.bound
     megatron = _megatron(task)
-    drawn = _shares(task)
+    legal, fits, feasible = _shares(task)
+    moved, megatron_spread, replayed = _instances(task, found.vector, best)
     return Card(
         task=task.name,
         digest=task.digest,
         log10_size=_rounded(task.space.log10_size),
         degrees=len(task.space.degrees),
-        **drawn,
+        legal=legal,
+        fits=fits,
+        feasible=feasible,
         goodput_per_npu=_rounded(best),
         certified=found.certified,
         optimum=found.strategy.degrees.label(),
@@ -126,7 +130,9 @@ def make_card(spec: TaskSpec) -> Card:
         random=_reached("random", task, best),
         evolution=_reached("evolution", task, best),
         recipes=_evaluations("recipes", task, best),
-        **_instances(task, found.vector, best),
+        moved=moved,
+        megatron=megatron_spread,
+        replayed=replayed,
     )
 
 
@@ -138,16 +144,13 @@ def _megatron(task: Task) -> float:
     return float(task.evaluate(megatron_vectors(task.space))["goodput_per_npu"].max())
 
 
-def _shares(task: Task) -> dict[str, float]:
+def _shares(task: Task) -> tuple[float, ...]:
+    """Shares of legal strategies among uniform vectors, and of fitting and feasible ones among random legal ones."""
     rng = np.random.default_rng(0)
     uniform = rng.integers(task.space.sizes, size=(SAMPLES, len(task.space.sizes)))
     answers = task.evaluate(task.space.sample(SAMPLES, rng))
-    shares = {
-        "legal": task.space.legal(uniform),
-        "fits": answers["violation"][:, 0] == 0,
-        "feasible": answers["feasible"],
-    }
-    return {name: _rounded(float(share.mean())) for name, share in shares.items()}
+    flags = task.space.legal(uniform), answers["violation"][:, 0] == 0, answers["feasible"]
+    return tuple(_rounded(float(each.mean())) for each in flags)
 
 
 def _reached(agent: str, task: Task, best: float) -> float:
@@ -163,33 +166,34 @@ def _evaluations(agent: str, task: Task, best: float) -> tuple[int | None, int |
     return at95, at99
 
 
-def _instances(task: Task, vector: np.ndarray, best: float) -> dict[str, Spread]:
+def _instances(task: Task, vector: np.ndarray, best: float) -> tuple[Spread, ...]:
+    """How the optimum moves, what Megatron's pattern is worth, and the nominal optimum, over the instances."""
     moved, megatron, replayed = [], [], []
     for number in range(1, INSTANCES + 1):
         machine, own = drawn_task(task, number), certificate_of(task, number).optimum
         moved.append(own / best)
         megatron.append(_megatron(machine) / own)
         replayed.append(float(machine.evaluate(vector[None])["goodput_per_npu"][0]) / own)
-    values = {"moved": moved, "megatron": megatron, "replayed": replayed}
-    return {name: Spread(_rounded(min(each)), _rounded(max(each))) for name, each in values.items()}
+    return tuple(Spread(_rounded(min(each)), _rounded(max(each))) for each in (moved, megatron, replayed))
 
 
 def unlike_megatron(task: Task, strategy: Strategy) -> str:
     """Return the splits that differ from Megatron's pattern on the whole group, equal kinds of layers together."""
     degrees, known = strategy.degrees, operators(task.model)
     pattern = complete_sharding({}, known, degrees.tx, degrees.ty)
-    kinds: dict[str, list[tuple[str, str]]] = {}
+    kinds: dict[tuple[str, str], list[str]] = {}
     for operator in known:
         choice = strategy.sharding[operator.key]
         if choice != pattern[operator.key] and not (operator.axes == 1 and degrees.etp == 1):
             split = choice[-1] if degrees.tx == 1 else ",".join(choice)
-            kinds.setdefault(f"{operator.name} {split}", []).append(operator.key)
+            kinds.setdefault((operator.name, split), []).append(operator.key)
+    count = Counter(operator.name for operator in known)
     words = [
-        text if len(keys) == sum(operator.name == text.split()[0] for operator in known)
-        else " and ".join(f"{key} {text.split()[1]}" for key in keys)
-        for text, keys in kinds.items()
-    ]  # fmt: skip
-    return "; ".join(word.replace("attention.", "") for word in words) or "nothing"
+        f"{shown} {split}"
+        for (name, split), keys in kinds.items()
+        for shown in ([name] if len(keys) == count[name] else keys)
+    ]
+    return "; ".join(words).replace("attention.", "") or "nothing"
 
 
 def admitted(card: Card, test: str | None) -> bool:
