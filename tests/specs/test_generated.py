@@ -105,7 +105,7 @@ def test_a_sample_can_be_solved(split: str) -> None:
     assert all(solvable(tasks[index]) for index in {0, len(tasks) - 1, *redrawn[:2]})
 
 
-def test_what_was_drawn_again_could_not_be_solved() -> None:
+def test_what_was_drawn_again_was_not_solved() -> None:
     index, count = next(iter(stored_redraws()["train"].items()))
     assert not any(solvable(proposal("train", int(index), attempt)) for attempt in range(count))
 
