@@ -20,7 +20,7 @@ from lts_bench.space.decisions import Space
 class L2S(Agent):
     name, version, track, anytime = "l2s", "1", "search", True
     defaults: ClassVar[dict[str, Any]] = {
-        "batch": 32, "elites": 8, "hidden": 32, "epochs": 4, "learning_rate": 1e-2, "entropy": 0.01, "exploration": 1.0, "clip": 0.2, "copy": 3.0, "lead": 2.0,
+        "batch": 32, "elites": 8, "hidden": 32, "epochs": 4, "learning_rate": 1e-2, "entropy": 0.01, "exploration": 1.0, "clip": 0.2, "copy": 4.0, "mode": 0, "lead": 4.0, "near": 1.0,
     }
 
     def run(self, problem: Problem, rng: np.random.Generator) -> None:
@@ -54,6 +54,10 @@ class L2S(Agent):
         p = self.parameters
         scaled = np.where(found > 0, found / max(best, 1e-300), -np.minimum(1.0, -found/5))
         adv = torch.as_tensor((scaled - scaled.mean()) / (scaled.std() + 1e-6), dtype=torch.float32)
+        if p["mode"]:
+            rank = np.argsort(np.argsort(-found, kind="stable"), kind="stable")
+            u = np.maximum(0, np.log(len(found)/2+1) - np.log(rank+1)); u = u/u.sum() * len(u) - (p["mode"] == 1)
+            adv = torch.as_tensor(u, dtype=torch.float32)
         masks = torch.as_tensor(operator_masks(policy.space, vectors[:, 0].numpy()))
         old = None
         for _ in range(p["epochs"]):
@@ -88,8 +92,10 @@ class Policy(nn.Module):
         self.prior = nn.Sequential(nn.Linear(2*h, h), nn.Tanh(), nn.Linear(h, h))
         nn.init.normal_(self.prior[-1].weight, std=0.01)
         self.copy = nn.Parameter(torch.tensor(float(p["copy"])))
+        self.near = nn.Parameter(torch.tensor(float(p["near"])))
         self.lead_scale = nn.Parameter(torch.tensor(float(p["lead"])))
         self.h = h
+        self.logs = torch.as_tensor(np.log2(space.degrees), dtype=torch.float32)
 
     def encode(self, elites):
         d = self.factor(self.factors).sum(1)  # (D,h)
@@ -104,43 +110,51 @@ class Policy(nn.Module):
     def lead_logits(self, k):
         return self.rank_bias[:k]
 
-    def attend(self, q, tok, keys, lead, cols):
-        # q (n,c,h); tok (K,C,h)
-        a = torch.einsum("nch,kch->nck", q, keys[:, cols]) / self.h**0.5
-        a = a + self.lead_scale * nn.functional.one_hot(lead, len(tok))[:, None]
-        a = a.softmax(-1)
-        return torch.einsum("nck,kch->nch", a, tok[:, cols] + self.value(tok[:, cols]))
+    def attend(self, q, keys, lead, cols):
+        a = torch.einsum("nch,kch->nck", self.query(q), keys[:, cols]) / self.h**0.5
+        a = a + self.lead_scale * nn.functional.one_hot(lead, len(keys))[:, None]
+        return a.softmax(-1)
 
-    def degree_probs(self, d, tok, keys, lead):
+    def degree_probs(self, d, tok, keys, lead, elites):
         n = len(lead)
         q = self.decision[:1].expand(n, 1, -1)
-        c = self.attend(self.query(q), tok, keys, lead, slice(0, 1)) if tok is not None else torch.zeros(n, 1, self.h)
-        out = c[:, 0] * self.copy + self.prior(torch.cat((q, c), -1))[:, 0]
-        logits = out @ d.T * (1 / self.h**0.5) * (5.6 / self.h ** 0.5) 
-        pr = logits.softmax(-1)
+        c, bias = torch.zeros(n, 1, self.h), 0.0
+        if tok is not None:
+            a = self.attend(q, keys, lead, slice(0, 1))
+            c = torch.einsum("nck,kch->nch", a, tok[:, :1])
+            bias = -self.near * a[:, 0] @ self.distance(elites[:, 0])
+        out = self.prior(torch.cat((q, c), -1))[:, 0]
+        pr = (out @ d.T + bias).softmax(-1)
         return (1 - self.uniform) * pr + self.uniform / len(d)
 
-    def op_probs(self, d, tok, keys, lead, degrees, masks):
+    def distance(self, i):
+        return (self.logs - self.logs[i][:, None]).abs().sum(-1)
+
+    def op_probs(self, d, tok, keys, lead, degrees, masks, elites):
         q = self.decision[1:] + d[degrees][:, None]
-        c = self.attend(self.query(q), tok, keys, lead, slice(1, None)) if tok is not None else torch.zeros_like(q)
-        out = c * self.copy + self.prior(torch.cat((q, c), -1))
-        logits = torch.einsum("nch,cwh->ncw", out, self.choice) / self.h
+        c, bias = torch.zeros_like(q), 0.0
+        if tok is not None:
+            a = self.attend(q, keys, lead, slice(1, None))
+            c = torch.einsum("nck,kch->nch", a, tok[:, 1:])
+            bias = self.copy * torch.einsum("nck,kcw->ncw", a, nn.functional.one_hot(elites[:, 1:], self.widest).float())
+        out = self.prior(torch.cat((q, c), -1))
+        logits = torch.einsum("nch,cwh->ncw", out, self.choice) + bias
         pr = logits.masked_fill(~masks, -torch.inf).softmax(-1)
         return (1 - self.uniform) * pr + self.uniform * masks / masks.sum(-1, keepdim=True)
 
     def sample(self, elites, n):
         d, tok, keys = self.encode(elites)
         lead = torch.multinomial(self.lead_logits(len(elites)).softmax(-1), n, replacement=True) if len(elites) else torch.zeros(n, dtype=torch.long)
-        degrees = torch.multinomial(self.degree_probs(d, tok, keys, lead), 1)[:, 0]
+        degrees = torch.multinomial(self.degree_probs(d, tok, keys, lead, elites), 1)[:, 0]
         masks = torch.as_tensor(operator_masks(self.space, degrees.numpy()))
-        pr = self.op_probs(d, tok, keys, lead, degrees, masks)
+        pr = self.op_probs(d, tok, keys, lead, degrees, masks, elites)
         ops = torch.multinomial(pr.flatten(0, 1), 1).reshape(n, -1)
         return torch.cat((degrees[:, None], ops), 1), lead
 
     def log_prob(self, elites, vectors, lead, masks):
         d, tok, keys = self.encode(elites)
-        dp = self.degree_probs(d, tok, keys, lead)
-        op = self.op_probs(d, tok, keys, lead, vectors[:, 0], masks)
+        dp = self.degree_probs(d, tok, keys, lead, elites)
+        op = self.op_probs(d, tok, keys, lead, vectors[:, 0], masks, elites)
         lp = torch.cat((dp.gather(1, vectors[:, :1]), op.gather(2, vectors[:, 1:, None])[..., 0]), 1).log()
         if len(elites):
             lp = torch.cat((self.lead_logits(len(elites)).log_softmax(-1)[lead][:, None], lp), 1)

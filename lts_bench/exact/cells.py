@@ -54,6 +54,21 @@ class Multipliers(NamedTuple):
 NONE = Multipliers(0.0, 0.0, 0.0)
 
 
+class Place(NamedTuple):
+    """Batches ``low`` to ``high`` between a rung and the next, under some degrees (an index)."""
+
+    degrees: int
+    rung: int
+    low: int
+    high: int
+
+    @property
+    def halves(self) -> tuple[Place, Place]:
+        """The smaller and the larger batches."""
+        middle = (self.low + self.high) // 2
+        return self._replace(high=middle), self._replace(low=middle + 1)
+
+
 class Cell:
     """Sums of the strategies of one degrees between two rungs.
 
@@ -66,20 +81,24 @@ class Cell:
     rungs (paths, 2, rungs); and the prefill. Then the prefill by all stages of a pipeline but one.
 
     Attributes:
-        degrees: index of the degrees.
-        low: smallest batch, ``high`` the largest.
+        low: smallest batch, ``high`` the largest; ``between`` (2, rungs) how near they are to the rungs.
         goodput_of_rate: goodput per NPU and token/s of a data-parallel rank.
         rest: seconds that a prompt takes in all stages but the heaviest, at least.
     """
 
-    def __init__(self, program: Program, degrees: int, rung: int) -> None:
-        self.program, self.degrees, self.rung = program, degrees, rung
-        upper = min(rung + 1, len(program.ladder) - 1)
-        self.low, self.high = float(program.ladder[rung]), float(program.ladder[upper])
-        self.decode = np.array([FIRST_RUNG + rung, FIRST_RUNG + upper])
+    def __init__(self, program: Program, place: Place) -> None:
+        self.program, self.place, self.degrees = program, place, place.degrees
+        self.low, self.high = float(place.low), float(place.high)
+        upper = min(place.rung + 1, len(program.ladder) - 1)
+        first, last = program.ladder[place.rung], program.ladder[upper]
+        shares = (np.array([self.low, self.high]) - first) / max(last - first, 1.0)
+        self.between = np.stack((1 - shares, shares), axis=1)
+        self.decode = np.array([FIRST_RUNG + place.rung, FIRST_RUNG + upper])
         self.phases = np.array([LONE_PREFILL, PREFILL, *self.decode])
-        row = program.wait_row[degrees]
-        self.waits, self.shares = program.waits[row, self.decode], program.shares[row, self.decode]
+        row = program.wait_row[place.degrees]
+        self.waits = self.between @ program.waits[row, self.decode]
+        self.shares = self.between @ program.shares[row, self.decode]
+        degrees = place.degrees
         self.pp, self.dp = float(program.pp[degrees]), float(program.dp[degrees])
         self.goodput_of_rate = float(program.replicas[degrees]) * self.dp / program.npus
         self.mixes, self.pipelined = len(program.mixed) > 0, self.pp > 1
@@ -92,10 +111,12 @@ class Cell:
     def kinds(self) -> FloatArray:
         """(kinds, phases) the kinds of time as weights of the phases."""
         kinds = np.eye(MIXED_HIGH + 1 if self.mixes else HIGH + 1)
+        kinds[LOW:MIXED_LOW, LOW:MIXED_LOW] = self.between
         if self.mixes:
             kinds[EVERY, LONE] = -1.0
+            kinds[MIXED_LOW:, MIXED_LOW:] = self.between
             if not self.pipelined:
-                kinds[MIXED_LOW, LOW] = kinds[MIXED_HIGH, HIGH] = -1.0
+                kinds[MIXED_LOW:, LOW:MIXED_LOW] = -self.between
         else:
             kinds[LONE] *= self.shares.min() < 1
             kinds[EVERY] *= self.shares.max() > 0
@@ -146,7 +167,7 @@ class Cell:
     def _decoded(self) -> FloatArray:
         """(rungs, phases) weights of the decode steps in the shortest TPOT: mixed steps of a pipeline replace some."""
         replaced = self._fewest_waits / self.pp if self.mixes and self.pipelined else 0.0
-        weights: FloatArray = np.eye(len(self.kinds))[self._at(LOW)] * (1 - replaced)
+        weights: FloatArray = self.kinds[self._at(LOW)] * (1 - replaced)
         return weights
 
     @property
@@ -253,6 +274,13 @@ class Cell:
         weights, mean_kv, whole_kv = np.moveaxis(held, 2, 0)
         most: FloatArray = sequences_held(weights, mean_kv, whole_kv, self.pp, room[:, None]).min(axis=1)
         return most
+
+    def needed(self, sums: FloatArray) -> FloatArray:
+        """(n, 3 · stages) bytes that fill the memory: with the smallest batch, with the largest, with one sequence."""
+        held = sums[:, self.times_only : self.compared].reshape(len(sums), self.stages, HELD)
+        weights, mean_kv, whole_kv = np.moveaxis(held, 2, 0)
+        batches = [weights + self.pp * batch * mean_kv for batch in (self.low, self.high)]
+        return np.hstack((*batches, weights + whole_kv))
 
     def prefill_limit(self, ends: Ends) -> float:
         """The longest prefill that meets the TTFT limit where no time is shorter than those of one strategy."""

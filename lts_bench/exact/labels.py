@@ -20,6 +20,12 @@ from lts_bench.exact.kernels import complete, spread, undominated
 from lts_bench.exact.plan import Bucket, Plan
 
 BoolArray = NDArray[np.bool_]
+MOST = 400_000
+"""Labels that are joined at once."""
+
+
+class TooManyError(Exception):
+    """The search of a cell would take too long."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +89,13 @@ class Enumeration:
         return float(self.goodputs(self.root, np.array([self.floor]), self.cell.rest)[0])
 
     def labels(self) -> Labels:
-        """Labels of whole strategies, which are none where nothing exceeds the goodput."""
+        """Labels of whole strategies, which are none where nothing exceeds the goodput.
+
+        Raises:
+            TooManyError: if more than ``MOST`` labels would be joined.
+        """
         rest, viable = self._rests()
-        self._compared = self.cell.times_only if self._fits(viable) else self.cell.compared
+        self._memory_decides = not self._fits(viable)
         messages: dict[int, Labels] = {}
         for number, bucket in enumerate(self.plan.buckets, start=len(self.plan.factors.scopes)):
             messages[number] = self._eliminated(bucket, viable[number], messages, rest)
@@ -135,6 +145,8 @@ class Enumeration:
         for row, number in zip(rows[given], np.array(bucket.inputs)[given].tolist(), strict=True):
             open_sums = open_sums - self.table[row]
             label, other = _pairs(row[at] - self._start(number), messages[number].entry)
+            if len(label) > MOST:
+                raise TooManyError
             at, labels = at[label], _merged(labels.take(label), messages[number].take(other))
             keeps = self._exceeds(labels.sums + open_sums[at], np.maximum(labels.buffers, self.floor))
             at, labels = at[keeps], labels.take(keeps)
@@ -144,9 +156,10 @@ class Enumeration:
         return self.plan.buckets[number - len(self.plan.factors.scopes)].start
 
     def _undominated(self, labels: Labels) -> Labels:
-        compared = labels.sums[:, : self._compared]
-        if self._compared == self.cell.compared:
-            compared = np.column_stack((compared, labels.buffers))
+        compared = labels.sums[:, : self.cell.times_only]
+        if self._memory_decides:
+            needed = self.cell.needed(labels.sums)
+            compared = np.column_stack((compared, needed, np.maximum(labels.buffers, self.floor)))
         order = np.lexsort((*compared.T[::-1], labels.entry))
         labels, compared = labels.take(order), compared[order]
         return labels.take(undominated(compared, labels.entry))

@@ -16,20 +16,27 @@ from lts_bench.cost.model import CostModel
 from lts_bench.cost.nodes import BUFFER
 from lts_bench.cost.program import FloatArray, IntArray
 from lts_bench.cost.rows import ILLEGAL_SECONDS
-from lts_bench.exact.cells import Cell
+from lts_bench.exact.cells import Cell, Place
 from lts_bench.exact.factors import Factors
 from lts_bench.exact.floors import Floors, rung_bounds
-from lts_bench.exact.labels import Enumeration
+from lts_bench.exact.labels import Enumeration, TooManyError
 from lts_bench.exact.plan import Plan
 from lts_bench.exact.relaxation import Choices, relaxed
 from lts_bench.space.decisions import Space
 
 FIRST_MARGIN, WIDENING = 0.02, 4.0
 """How far below a cell's bound its first search goes, and the factor from one to the next."""
+NARROWING, LEAST_MARGIN = 8.0, 0.001
+"""The factor from one to the next where a search takes too long, and the least margin."""
+PATIENCE = 16
+"""Searches that may take too long before all is left with its bound."""
 KEPT = 16
 """Cells whose tables are kept for their next search."""
 SAME = 1e-9
 """Relative difference of goodputs within rounding."""
+
+Entry = tuple[float, float, Place]
+"""The negative of a cell's bound, the margin of its next search or 0 to relax it, and the cell."""
 
 
 class Search:
@@ -47,7 +54,8 @@ class Search:
         self.goodput = 0.0
         self.vector: IntArray | None = None
         self.bound = 0.0
-        self._kept: dict[tuple[int, int], Enumeration] = {}
+        self._too_long = 0
+        self._kept: dict[Place, Enumeration] = {}
 
     def offer(self, vectors: IntArray) -> FloatArray:
         """Evaluate (n, decisions) vectors and keep the best; (n,) goodputs."""
@@ -60,34 +68,58 @@ class Search:
     def run(self) -> None:
         """Search until the best strategy is proven to be the best."""
         bounds = rung_bounds(self.program, Floors.of(self.cost, self.streams), self.goodput)
-        open_cells = np.argwhere(bounds > self.goodput).tolist()
-        cells = [(-float(bounds[degrees, rung]), 0.0, degrees, rung) for degrees, rung in open_cells]
+        cells: list[Entry] = [
+            (-float(bounds[degrees, rung]), 0.0, self._place(degrees, rung))
+            for degrees, rung in np.argwhere(bounds > self.goodput).tolist()
+        ]
         heapq.heapify(cells)
         while cells and -cells[0][0] > self.goodput:
-            negative, margin, degrees, rung = heapq.heappop(cells)
-            enumeration = self._kept.pop((degrees, rung), None) or self._relaxed(degrees, rung)
-            bound = self._lowered(enumeration, -negative, margin)
-            if bound > self.goodput:
-                self._keep(enumeration)
-                heapq.heappush(cells, (-bound, max(WIDENING * margin, FIRST_MARGIN), degrees, rung))
+            if self._too_long > PATIENCE:
+                self.bound = max(self.bound, -cells[0][0])
+                break
+            for entry in self._examined(*heapq.heappop(cells)):
+                if -entry[0] > self.goodput:
+                    heapq.heappush(cells, entry)
         self.bound = max(self.bound, self.goodput)
 
-    def _lowered(self, enumeration: Enumeration, bound: float, margin: float) -> float:
-        """The bound of a cell's relaxation, or once that is known, after a search down to a margin below."""
-        if margin == 0:
-            return enumeration.bound
-        enumeration.goodput = max(self.goodput, bound * (1 - margin))
-        return 0.0 if self._searched(enumeration) else enumeration.goodput
+    def _place(self, degrees: int, rung: int) -> Place:
+        ladder = self.program.ladder
+        return Place(degrees, rung, int(ladder[rung]), int(ladder[min(rung + 1, len(ladder) - 1)]))
 
-    def _keep(self, enumeration: Enumeration) -> None:
-        cell = enumeration.cell
-        self._kept[cell.degrees, cell.rung] = enumeration
+    def _examined(self, negative: float, margin: float, place: Place) -> list[Entry]:
+        """What is left to do of a cell.
+
+        It is relaxed first, then searched down to a margin below its bound. Where that takes too long it is halved, if
+        its batch sizes can be told apart, else searched down to a smaller margin, and left with its bound in the end.
+        """
+        enumeration = self._kept.pop(place, None) or self._relaxed(place)
+        if margin == 0:
+            self._keep(place, enumeration)
+            return [(-enumeration.bound, FIRST_MARGIN, place)]
+        enumeration.goodput = max(self.goodput, -negative * (1 - margin))
+        try:
+            found = self._searched(enumeration)
+        except TooManyError:
+            self._too_long += 1
+            if place.low < place.high and not enumeration.cell.pipelined:
+                return [(negative, 0.0, half) for half in place.halves]
+            self._keep(place, enumeration)
+            if margin > LEAST_MARGIN:
+                return [(negative, margin / NARROWING, place)]
+            self.bound = max(self.bound, -negative)
+            return []
+        self._keep(place, enumeration)
+        return [] if found else [(-enumeration.goodput, WIDENING * margin, place)]
+
+    def _keep(self, place: Place, enumeration: Enumeration) -> None:
+        self._kept[place] = enumeration
         if len(self._kept) > KEPT:
             del self._kept[next(iter(self._kept))]
 
-    def _relaxed(self, degrees: int, rung: int) -> Enumeration:
+    def _relaxed(self, place: Place) -> Enumeration:
+        degrees = place.degrees
         plan = self.plans[int(self.program.two_axes[degrees]) + 1]
-        cell = Cell(self.program, degrees, rung)
+        cell = Cell(self.program, place)
         table = cell.table(plan)
         table[plan.forbidden(self._allowed(degrees, plan))] = ILLEGAL_SECONDS
 

@@ -6,7 +6,7 @@ from small_spaces import drawn_space
 
 from lts_bench.cost.steady import Round
 from lts_bench.cost.vectorised import Sums
-from lts_bench.exact.cells import Cell
+from lts_bench.exact.cells import Cell, Place
 from lts_bench.exact.factors import Factors, all_scopes, size_of, strides
 from lts_bench.exact.plan import Plan
 
@@ -29,7 +29,7 @@ def test_the_sums_of_a_cell_are_those_of_the_evaluation(seed: int) -> None:
     for row, vector in enumerate(vectors):
         degrees, rung = int(vector[0]), int(rng.integers(len(program.ladder) - 1))
         axes = int(program.two_axes[degrees])
-        plan, cell = Plan.of(Factors.of(cost, axes + 1), streams), Cell(program, degrees, rung)
+        plan, cell = Plan.of(Factors.of(cost, axes + 1), streams), Cell(program, Place(degrees, rung, *map(int, program.ladder[rung : rung + 2])))
         if cell.mixes and cell.pipelined:
             continue
         choices = vector if axes else program.letters[np.arange(len(vector)), np.append(0, vector[1:])]
