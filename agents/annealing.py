@@ -1,4 +1,4 @@
-"""Simulated annealing: parallel chains that restart from the best."""
+"""Simulated annealing: parallel chains that are reheated from the best strategy."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from lts_bench.problem import Problem
 
 
 class Annealing(AskTell):
-    """Simulated annealing (Kirkpatrick et al., 1983) in parallel chains, reheated from the best strategy.
+    """Simulated annealing (Kirkpatrick et al., 1983) in parallel chains, restarted from the best strategy.
 
-    Each chain proposes a neighbour and moves there if it is better, or with probability exp(-loss / temperature). A loss is
-    relative to the best goodput so far; among infeasible strategies, it is one of violations.
+    Each chain proposes a neighbour and moves there if it is better, else with probability exp(-loss / temperature). A
+    loss is relative to the best goodput so far; among infeasible strategies it is one of violations. The temperature
+    falls from hot to cold within ``steps``, then all chains begin anew from the best strategy.
+
+    Tuned on eight tasks of no suite at e1k, 6 to 8 seeds each, 32 settings, 1.9 million evaluations: 1 to 16 chains, hot
+    0.02 to 0.3, 10 to 100 steps; few chains stood clear of the noise.
     """
 
     name, version, track, anytime = "annealing", "1", "search", True
-    defaults: ClassVar[dict[str, Any]] = {"chains": 4, "hot": 0.05, "cold": 0.005, "steps": 25}
+    defaults: ClassVar[dict[str, Any]] = {"chains": 2, "hot": 0.05, "cold": 0.005, "steps": 25}
 
     def start(self, problem: Problem, rng: np.random.Generator) -> None:
         """Begin without chains."""
-        self._rng, self._space = rng, problem.space
-        self._neighbours, self._history = Neighbours(problem.space), History(problem.space, 1)
-        self._chains = np.empty((0, len(problem.space.sizes)), dtype=np.int64)
-        self._values, self._step = np.empty(0), 0
+        self._space, self._rng, self._step = problem.space, rng, 0
+        self._neighbours, self._history = Neighbours(problem.space), History(problem.space, self.parameters["chains"])
+        self._chains, self._values = self._history.vectors, self._history.values
 
     def ask(self, n: int) -> np.ndarray:
         """Propose a neighbour of each chain, random strategies at first."""
@@ -36,23 +39,25 @@ class Annealing(AskTell):
         return self._history.propose(lambda: self._neighbours.draw(self._chains, self._rng), self._rng)
 
     def tell(self, vectors: np.ndarray, answers: np.ndarray) -> None:
-        """Move the chains."""
+        """Move the chains; the best random strategies are their first places."""
         found = values(answers)
         self._history.add(vectors, found)
         if not len(self._chains):
-            best = np.argsort(-found, kind="stable")[: self.parameters["chains"]]
-            self._chains, self._values = vectors[best], found[best]
+            self._chains, self._values = self._history.vectors, self._history.values
             return
-        phase = self._step % self.parameters["steps"] / self.parameters["steps"]
-        temperature = self.parameters["hot"] * (self.parameters["cold"] / self.parameters["hot"]) ** phase
-        best = self._history.values[0]
-        loss = self._scaled(self._values, best) - self._scaled(found, best)
-        moves = self._rng.random(len(loss)) < np.exp(-np.maximum(loss, 0.0) / temperature)
+        loss = self._relative(self._values) - self._relative(found)
+        moves = self._rng.random(len(loss)) < np.exp(-np.maximum(loss, 0.0) / self._temperature())
         self._chains = np.where(moves[:, np.newaxis], vectors, self._chains)
         self._values = np.where(moves, found, self._values)
         self._step += 1
         if self._step % self.parameters["steps"] == 0:
-            self._chains[:], self._values[:] = self._history.vectors[0], best
+            self._chains = np.repeat(self._history.vectors[:1], len(loss), axis=0)
+            self._values = np.repeat(self._history.values[:1], len(loss))
 
-    def _scaled(self, found: np.ndarray, best: float) -> np.ndarray:
-        return np.where(found > 0, found / max(best, 1e-300), found)
+    def _temperature(self) -> float:
+        hot, cold, steps = (self.parameters[key] for key in ("hot", "cold", "steps"))
+        return float(hot * (cold / hot) ** (self._step % steps / steps))
+
+    def _relative(self, found: np.ndarray) -> np.ndarray:
+        """Return goodputs as shares of the best one; violations stay."""
+        return np.where(found > 0.0, found / max(self._history.values[0], np.finfo(float).tiny), found)

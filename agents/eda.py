@@ -15,12 +15,16 @@ from lts_bench.problem import Problem
 class Eda(AskTell):
     """Estimation of distribution (Mühlenbein and Paaß, 1996): categorical operators, conditional on the degrees.
 
-    The degrees are those of one of the elites or near ones. Every operator is drawn from the shares of its choices among
-    the elites, those of near degrees weighing most, mixed with a uniform draw.
+    The degrees are those of one of the elites or, at a rate of ``moves``, near ones. Every operator is drawn from the
+    shares of its choices among the elites, the better ones and those of near degrees weighing more; ``exploration`` of a
+    strategy's operators, on average, are drawn uniformly.
+
+    Tuned on eight tasks of no suite at e1k, 6 seeds each, 17 settings, 0.8 million evaluations: 8 or 16 children, 6 to 20
+    elites, moves 0.3 and 0.5, exploration 0.5 to 2; few elites alone stood clear of the noise.
     """
 
     name, version, track, anytime = "eda", "1", "search", True
-    defaults: ClassVar[dict[str, Any]] = {"batch": 16, "first": 32, "elites": 20, "moves": 0.3, "uniform": 1.0, "sharpness": 2.0}
+    defaults: ClassVar[dict[str, Any]] = {"children": 8, "elites": 10, "moves": 0.3, "exploration": 1.0}
 
     def start(self, problem: Problem, rng: np.random.Generator) -> None:
         """Begin without elites."""
@@ -38,17 +42,23 @@ class Eda(AskTell):
         self._history.add(vectors, values(answers))
 
     def _draw(self) -> np.ndarray:
-        elites, rng, count = self._history.vectors, self._rng, self.parameters["batch"]
-        degrees = elites[rng.integers(len(elites), size=count), 0]
-        moved = rng.random(count) < self.parameters["moves"]
-        degrees[moved] = near_degrees(self._space, degrees[moved], rng)
-        ranks = 1.0 / (1.0 + np.arange(len(elites)))**self.parameters.get("rank", 0.5)
-        weights = nearness(self._space, degrees)[:, elites[:, 0]] ** self.parameters["sharpness"] * ranks
-        masks = operator_masks(self._space, degrees)
-        chosen = elites[:, 1:, np.newaxis] == np.arange(masks.shape[2])
-        learned = np.tensordot(weights, chosen, axes=1) * masks + 1e-12 * masks
-        uniform = min(1.0, self.parameters["uniform"] / masks.shape[1])
-        shares = [each / each.sum(axis=2, keepdims=True) for each in (learned, masks)]
-        likelihood = (1.0 - uniform) * shares[0] + uniform * shares[1]
-        drawn = (likelihood.cumsum(axis=2) > rng.random((*masks.shape[:2], 1))).argmax(axis=2)
-        return np.concatenate((degrees[:, np.newaxis], drawn), axis=1)
+        degrees = self._rng.choice(self._history.vectors[:, 0], size=self.parameters["children"])
+        moved = self._rng.random(len(degrees)) < self.parameters["moves"]
+        degrees[moved] = near_degrees(self._space, degrees[moved], self._rng)
+        cumulative = self._likelihood(degrees).cumsum(axis=2)
+        wanted = self._rng.random((*cumulative.shape[:2], 1)) * cumulative[:, :, -1:]
+        return np.concatenate((degrees[:, np.newaxis], (cumulative > wanted).argmax(axis=2)), axis=1)
+
+    def _likelihood(self, degrees: np.ndarray) -> np.ndarray:
+        """Return (n, operators, most choices) how likely each operator's choices are under each of the degrees (n,)."""
+        elites = self._history.vectors
+        ranks = np.arange(1, len(elites) + 1) ** -0.5
+        weights = nearness(self._space, degrees)[:, elites[:, 0]] * ranks
+        legal = operator_masks(self._space, degrees)
+        counts = np.tensordot(weights, elites[:, 1:, np.newaxis] == np.arange(legal.shape[2]), axes=1) * legal
+        total = counts.sum(axis=2, keepdims=True)
+        uniform = legal / legal.sum(axis=2, keepdims=True)
+        learned = np.where(total > 0, counts / np.where(total > 0, total, 1.0), uniform)
+        share = min(1.0, self.parameters["exploration"] / legal.shape[1])
+        likelihood: np.ndarray = (1.0 - share) * learned + share * uniform
+        return likelihood
