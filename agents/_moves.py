@@ -45,8 +45,8 @@ def draw_choices(space: Space, degrees: np.ndarray, rng: np.random.Generator) ->
 class Neighbours:
     """Draws neighbours: strategies that differ in one respect.
 
-    They differ in an operator (in all layer kinds that have it, or in one), in the degrees, or in the letter of one axis
-    in all operators. What a move makes illegal is repaired.
+    They differ in an operator (in all layer kinds that have it, or in one), in the degrees, or in the letter of one
+    axis in all operators. What a move makes illegal is repaired.
     """
 
     def __init__(self, space: Space) -> None:

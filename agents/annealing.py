@@ -19,8 +19,8 @@ class Annealing(AskTell):
     loss is relative to the best goodput so far; among infeasible strategies it is one of violations. The temperature
     falls from hot to cold within ``steps``, then all chains begin anew from the best strategy.
 
-    Tuned on eight tasks of no suite at e1k, 6 to 8 seeds each, 32 settings, 1.9 million evaluations: 1 to 16 chains, hot
-    0.02 to 0.3, 10 to 100 steps; few chains stood clear of the noise.
+    Tuned on eight tasks of no suite at e1k, 6 to 8 seeds each, 32 settings, 1.9 million evaluations: 1 to 16 chains,
+    hot 0.02 to 0.3, 10 to 100 steps; few chains stood clear of the noise.
     """
 
     name, version, track, anytime = "annealing", "1", "search", True

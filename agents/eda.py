@@ -16,11 +16,11 @@ class Eda(AskTell):
     """Estimation of distribution (Mühlenbein and Paaß, 1996): categorical operators, conditional on the degrees.
 
     The degrees are those of one of the elites or, at a rate of ``moves``, near ones. Every operator is drawn from the
-    shares of its choices among the elites, the better ones and those of near degrees weighing more; ``exploration`` of a
-    strategy's operators, on average, are drawn uniformly.
+    shares of its choices among the elites, the better ones and those of near degrees weighing more; ``exploration``
+    of a strategy's operators, on average, are drawn uniformly.
 
-    Tuned on eight tasks of no suite at e1k, 6 seeds each, 17 settings, 0.8 million evaluations: 8 or 16 children, 6 to 20
-    elites, moves 0.3 and 0.5, exploration 0.5 to 2; few elites alone stood clear of the noise.
+    Tuned on eight tasks of no suite at e1k, 6 seeds each, 17 settings, 0.8 million evaluations: 8 or 16 children, 6
+    to 20 elites, moves 0.3 and 0.5, exploration 0.5 to 2; few elites alone stood clear of the noise.
     """
 
     name, version, track, anytime = "eda", "1", "search", True

@@ -15,7 +15,7 @@ from lts_bench.space.patterns import EP, ETP, PP, TX, TY, fill_pattern
 
 EXPERTS = {"experts.up": "N", "experts.down": "K"}
 TOKENS = {**dict.fromkeys(MEGATRON, "M"), "attention.core": "batch", "head": "vocabulary", **EXPERTS}
-"""Attention by sequences, the shared expert and dense layers replicated (DeepSeek-V3, arXiv 2412.19437, section 3.4)."""
+"""Attention by sequences, the shared expert and dense layers replicated (arXiv 2412.19437, section 3.4)."""
 
 HEADS = {
     **TOKENS,
@@ -37,9 +37,9 @@ PUBLISHED_TP = 4
 class DeepSeek(Agent):
     """DeepSeek-V3's deployment: small tp, data-parallel attention, wide ep, a replicated shared expert.
 
-    Of a mixture of experts it tries all degrees with whole experts: those that hold the weights, without stages, tp up to
-    the published one, the widest ep in front. Dense models have no experts to spread: their attention is split by
-    sequences within the smallest tp that holds the weights, and replicas are the data parallelism.
+    Of a mixture of experts it tries all degrees with whole experts: those that hold the weights, without stages, tp
+    up to the published one, the widest ep in front. Dense models have no experts to spread: their attention is split
+    by sequences within the smallest tp that holds the weights, and replicas are the data parallelism.
     """
 
     name, version, track, anytime = "deepseek", "1", "heuristic", True
@@ -65,4 +65,5 @@ def widest_first(space: Space, features: Mapping[str, float]) -> np.ndarray:
     if sparse:
         held[:, TY] = 1
     too_large = weight_bytes(held, features) > features["hbm_bytes"] * features["memory_fraction"]
-    return vectors[np.lexsort((degrees[:, TY], -degrees[:, EP], degrees[:, TY] > PUBLISHED_TP, degrees[:, PP], too_large))]
+    keys = (degrees[:, TY], -degrees[:, EP], degrees[:, TY] > PUBLISHED_TP, degrees[:, PP], too_large)
+    return vectors[np.lexsort(keys)]

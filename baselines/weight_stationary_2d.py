@@ -34,7 +34,7 @@ HIDDEN = {
 """The axis of hidden features; the latents of MLA are small, so its heads are split on both axes."""
 
 ATTENTION = (("heads", "heads"), ("batch", "batch"), ("batch", "heads"))
-"""What (x, y) split attention on: heads, sequences (section 3.3 of the paper), heads where the projections leave them."""
+"""What (x, y) split attention on: heads, sequences (section 3.3), heads where the projections leave them."""
 
 RESIDUAL = ("R", "N")
 """What y splits the residual on: kept whole for the next layer's matrices, or scattered like x (section 3.2.2)."""

@@ -369,9 +369,7 @@ def optimum(
     suite: Annotated[str | None, typer.Option(help="A built-in suite or a YAML file: all its tasks.")] = None,
     task: Annotated[str | None, typer.Option(help="A task of any built-in suite.")] = None,
     model: Annotated[str | None, typer.Option(metavar="MODEL", help="A built-in model or a config.json.")] = None,
-    cluster: Annotated[
-        str | None, typer.Option(metavar="CLUSTER", help="A built-in cluster or a YAML file.")
-    ] = None,
+    cluster: Annotated[str | None, typer.Option(metavar="CLUSTER", help="A built-in cluster or a YAML file.")] = None,
     workload: Annotated[str | None, typer.Option(metavar="WORKLOAD", help=WORKLOAD_HELP)] = None,
     engine: Annotated[str, typer.Option(help="A built-in engine profile or a YAML file.")] = "generic",
     precision: Annotated[str, typer.Option(help="config, bf16, fp8, fp8_block, int8, int4 or fp4.")] = "config",
@@ -380,7 +378,9 @@ def optimum(
         bool, typer.Option("--uncertainty", help="Also how the optimum moves with constants drawn within their errors.")
     ] = False,
     draws: Annotated[int, typer.Option(min=1, help="With --uncertainty: number of draws.")] = 16,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the strategy of a single task as JSON.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the strategy of a single task as JSON.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the best strategy there is, with a proof: no strategy of the space has a higher goodput."""

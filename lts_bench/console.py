@@ -79,11 +79,7 @@ def print_boards(boards: Iterable[Board]) -> None:
 
 def failed_rows(rows: Iterable[Row]) -> list[str]:
     """Return a line for each row that is not ok."""
-    return [
-        f"{row.task}: {row.label} seed {row.seed}: {row.status}: {row.error}"
-        for row in rows
-        if row.status != "ok"
-    ]
+    return [f"{row.task}: {row.label} seed {row.seed}: {row.status}: {row.error}" for row in rows if row.status != "ok"]
 
 
 @contextmanager
@@ -165,7 +161,9 @@ def print_optima(document: Mapping[str, Any]) -> None:
         print()
         _print_uncertainty({key: value for key, value in tasks[0]["uncertainty"].items() if key != "winning_degrees"})
         print()
-        _print_table(("degrees of the optimum", "draws"), [(label, f"{100 * share:.0f} %") for label, share in tasks[0]["uncertainty"]["winning_degrees"].items()])
+        winners = tasks[0]["uncertainty"]["winning_degrees"]
+        lines = [(label, f"{100 * share:.0f} %") for label, share in winners.items()]
+        _print_table(("degrees of the optimum", "draws"), lines)
 
 
 def _print_uncertainty(spread: Mapping[str, Any]) -> None:

@@ -103,7 +103,6 @@ class Task:
             )
         return self.cost.evaluate(given.astype(np.int64, copy=False))
 
-
     def instance(self, number: int, draw: int = 0) -> Task:
         """The task on a machine whose constants are drawn within their errors; instance 0 is the task itself.
 

@@ -42,8 +42,8 @@ class OneShots(Batch):
 class ShardOneShotEnv(SingleEnv):
     """Every episode is one step: an action has one choice for each decision; see `OneShots` and `rewards`.
 
-    ``Space.repair`` of the problem's space makes any action legal, ``Space.mask(degrees)`` tells the legal choices under
-    given degrees.
+    ``Space.repair`` of the problem's space makes any action legal, ``Space.mask(degrees)`` tells the legal choices
+    under given degrees.
     """
 
     batch_class = OneShots

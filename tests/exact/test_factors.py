@@ -29,7 +29,8 @@ def test_the_sums_of_a_cell_are_those_of_the_evaluation(seed: int) -> None:
     for row, vector in enumerate(vectors):
         degrees, rung = int(vector[0]), int(rng.integers(len(program.ladder) - 1))
         axes = int(program.two_axes[degrees])
-        plan, cell = Plan.of(Factors.of(cost, axes + 1), streams), Cell(program, Place(degrees, rung, *map(int, program.ladder[rung : rung + 2])))
+        batches = map(int, program.ladder[rung : rung + 2])
+        plan, cell = Plan.of(Factors.of(cost, axes + 1), streams), Cell(program, Place(degrees, rung, *batches))
         if cell.mixes and cell.pipelined:
             continue
         choices = vector if axes else program.letters[np.arange(len(vector)), np.append(0, vector[1:])]
