@@ -66,4 +66,5 @@ def widest_first(space: Space, features: Mapping[str, float]) -> np.ndarray:
         held[:, TY] = 1
     too_large = weight_bytes(held, features) > features["hbm_bytes"] * features["memory_fraction"]
     keys = (degrees[:, TY], -degrees[:, EP], degrees[:, TY] > PUBLISHED_TP, degrees[:, PP], too_large)
-    return vectors[np.lexsort(keys)]
+    ordered: np.ndarray = vectors[np.lexsort(keys)]
+    return ordered

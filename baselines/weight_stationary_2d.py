@@ -77,4 +77,5 @@ def layouts(space: Space, features: Mapping[str, float]) -> np.ndarray:
     held = degrees.copy()
     held[:, TY] = group
     too_large = weight_bytes(held, features) > features["hbm_bytes"] * features["memory_fraction"]
-    return vectors[np.lexsort((off_balance, degrees[:, DP] * group, degrees[:, PP], too_large))]
+    ordered: np.ndarray = vectors[np.lexsort((off_balance, degrees[:, DP] * group, degrees[:, PP], too_large))]
+    return ordered
