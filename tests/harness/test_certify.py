@@ -90,8 +90,11 @@ def test_certificates_of_others_need_a_place(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(InputError, match="--out: must be given"):
         command._file(options(suite="mini.yaml"), MINI)
     assert command._file(options(suite="mini.yaml", out=tmp_path), MINI) == tmp_path / "mini.jsonl"
-    smoke = msgspec.structs.replace(MINI, name="smoke")
-    assert command._file(options(), smoke).parts[-3:] == ("suites", "certificates", "smoke.jsonl")
+    smoke, checkout = msgspec.structs.replace(MINI, name="smoke"), tmp_path / "checkout"
+    (checkout / "suites").mkdir(parents=True)
+    (checkout / "pyproject.toml").touch()
+    monkeypatch.setattr(command, "shelf", lambda: checkout / "suites" / "certificates")
+    assert command._file(options(), smoke) == checkout / "suites" / "certificates" / "smoke.jsonl"
     monkeypatch.setattr(command, "shelf", lambda: tmp_path / "site-packages" / "certificates")
     with pytest.raises(InputError, match="--out: must be given"):
         command._file(options(), smoke)
