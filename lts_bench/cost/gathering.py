@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lts_bench.cost.compiled import compiled
-from lts_bench.cost.lines import add_bytes, add_line
+from lts_bench.cost.lines import add_bytes, add_line, add_two_lines, begin_line
 from lts_bench.cost.nodes import BUFFER
 from lts_bench.cost.phases import LONE_PREFILL, PREFILL
 from lts_bench.cost.program import FloatArray, Index, IndexArray, IntArray, Program, Rows
@@ -50,8 +50,8 @@ class Sums(NamedTuple):
         block: (n, LINE) seconds of one block, scratch; ``stage`` (n · stages, LINE) of every distinct stage and
             ``total`` (n, LINE) of all stages in one line of phases.
         decode: (n, phases) td.
-        alone: (n, phases) s̄ of a lone prompt mixed into decode steps, or (n, 1) where engines do not mix; ``whole`` its
-            T, and ``others`` (n, 2) what prompts on all other ranks add to both.
+        service: (n, phases) s̄, and ``prefill`` T.
+        prompts: (n, 4) s̄ and T of a lone prompt that is not mixed, then what prompts on all other ranks add to both.
         filled: (n,) phases that ``decode`` holds.
     """
 
@@ -64,9 +64,9 @@ class Sums(NamedTuple):
     stage: FloatArray
     total: FloatArray
     decode: FloatArray
-    alone: FloatArray
-    whole: FloatArray
-    others: FloatArray
+    service: FloatArray
+    prefill: FloatArray
+    prompts: FloatArray
     filled: IndexArray
 
 
@@ -74,7 +74,6 @@ class Sums(NamedTuple):
 def allocate(program: Program, n: int) -> Sums:
     """Room for the sums of n strategies."""
     stages, phases = program.stage_count.max(), len(program.batches)
-    mixed = phases if len(program.mixed) > 0 else 1
     return Sums(
         np.empty(n, np.uint32),
         np.empty((n, MEMORY)),
@@ -85,9 +84,9 @@ def allocate(program: Program, n: int) -> Sums:
         np.empty((n * stages, LINE)),
         np.empty((n, LINE)),
         np.empty((n, phases)),
-        np.empty((n, mixed)),
-        np.empty((n, mixed)),
-        np.empty((n, 2)),
+        np.empty((n, phases)),
+        np.empty((n, phases)),
+        np.empty((n, 4)),
         np.empty(n, np.uint32),
     )
 
@@ -138,17 +137,27 @@ def add_rows(
     rows: Rows, block: int, table: FloatArray, program: Program, given: Strategies, first: int, live: IndexArray,
     many: int, sums: FloatArray,
 ) -> None:  # fmt: skip
-    """Add the rows of a block's edges to the sums of the first ``many`` live strategies, all of as many axes."""
+    """Add the rows of a block's edges to the sums of the first ``many`` live strategies, all of as many axes.
+
+    Edges go in pairs, so that a sum is read and written half as often.
+    """
     begin, source_of, target_of, strides, base = rows.first, rows.source, rows.target, rows.strides, rows.base
     codes, degrees, which = given.codes, given.degrees, rows.which
     axes = np.uint64(program.two_axes[degrees[np.uint64(first)]])
-    for k in range(np.uint64(begin[block]), np.uint64(begin[block + 1])):
+    end = np.uint64(begin[block + 1])
+    for k in range(np.uint64(begin[block]), end, np.uint64(2)):
+        last = min(k + np.uint64(1), end - np.uint64(1))
         source, target, stride = source_of[k], target_of[k], strides[axes, k]
+        last_source, last_target, last_stride = source_of[last], target_of[last], strides[axes, last]
         for m in range(np.uint64(many)):
             n = np.uint64(live[m])
             at = np.uint64(first) + n
             row = base[degrees[at], k] + codes[at, source] * stride + codes[at, target]
-            add_line(sums, n, 1.0, table, which[row])
+            last_row = base[degrees[at], last] + codes[at, last_source] * last_stride + codes[at, last_target]
+            if last > k:
+                add_two_lines(sums, n, 1.0, table, which[row], which[last_row])
+            else:
+                add_line(sums, n, 1.0, table, which[row])
 
 
 @compiled
@@ -205,7 +214,7 @@ def sum_memory(program: Program, given: Strategies, first: int, many: int, sums:
 
 
 @compiled
-def begin_line(
+def begin_stages(
     program: Program, lines: FloatArray, overhead: FloatArray, line: int, given: Strategies, first: int, many: int,
     sums: Sums,
 ) -> None:  # fmt: skip
@@ -219,14 +228,11 @@ def begin_line(
         n = np.uint64(live[m])
         at = np.uint64(first) + n
         its = degrees[at]
-        for phase in range(LINE):
-            total[n, phase] = 0.0
-        add_line(total, n, 1.0, table, which[base[its, 0] + codes[at, source]])
+        begin_line(total, n, 1.0, table, which[base[its, 0] + codes[at, source]], 0.0)
         add_line(total, n, pp[its], overhead, line)
         if pp[its] > 1:
             for row in range(n * stages, n * stages + np.uint64(count[its])):
-                for phase in range(LINE):
-                    stage_sums[row, phase] = overhead[line, phase]
+                begin_line(stage_sums, row, 1.0, overhead, line, 0.0)
 
 
 @compiled
@@ -250,12 +256,9 @@ def add_block(program: Program, block: int, given: Strategies, first: int, many:
 
 @compiled
 def end_line(program: Program, line: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
-    """Fill td = max(pp · heaviest stage, all stages) of a line, and the prefills.
-
-    Of mixed steps those are what such a step takes beyond td/pp, of others the first line's.
-    """
-    degrees, pps, live, alone, whole = given.degrees, program.pp, sums.live, sums.alone, sums.whole
-    total, stage, decode, others, filled = sums.total, sums.stage, sums.decode, sums.others, sums.filled
+    """Fill td = max(pp · heaviest stage, all stages) of a line, and the first line's prefills."""
+    degrees, pps, live, prompts = given.degrees, program.pp, sums.live, sums.prompts
+    total, stage, decode, filled = sums.total, sums.stage, sums.decode, sums.filled
     stages, begin = np.uint64(len(stage) // len(total)), np.uint64(line * LINE)
     for m in range(np.uint64(many)):
         n = np.uint64(live[m])
@@ -269,13 +272,33 @@ def end_line(program: Program, line: int, given: Strategies, first: int, many: i
                 decode[n, begin + phase] = max(pp * stage[row, phase], total[n, phase])
             lone, every = stage[row, LONE_PREFILL], stage[row, PREFILL]
         if line == 0:
-            others[n, 0], others[n, 1] = every - lone, total[n, PREFILL] - total[n, LONE_PREFILL]
-        if alone.shape[1] > 1:
+            prompts[n, 0], prompts[n, 1] = lone, total[n, LONE_PREFILL]
+            prompts[n, 2], prompts[n, 3] = every - lone, total[n, PREFILL] - total[n, LONE_PREFILL]
+
+
+@compiled
+def fill_prompts(program: Program, line: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
+    """Fill s̄ and T of a line: what one rank's prompt costs, and a share of what all ranks' add.
+
+    Of mixed steps it is what such a step takes beyond td/pp, of others the first line's prefill.
+    """
+    degrees, pps, live, prompts, shares = given.degrees, program.pp, sums.live, sums.prompts, program.shares
+    decode, service, prefill, rows = sums.decode, sums.service, sums.prefill, program.wait_row
+    lines, at, begin = np.uint64(len(program.lines)), np.uint64(line), np.uint64(line * LINE)
+    mixed = len(program.mixed) > 0
+    for m in range(np.uint64(many)):
+        n = np.uint64(live[m])
+        its = degrees[np.uint64(first) + n]
+        row, mine = np.uint64(rows[its]) * lines + at, n * lines + at
+        if mixed:
             for phase in range(begin, begin + np.uint64(LINE)):
-                slot = decode[n, phase] / pp
-                alone[n, phase], whole[n, phase] = max(alone[n, phase] - slot, 0.0), whole[n, phase] - slot
-        elif line == 0:
-            alone[n, 0], whole[n, 0] = lone, total[n, LONE_PREFILL]
+                slot = decode[n, phase] / pps[its]
+                service[n, phase], prefill[n, phase] = max(service[n, phase] - slot, 0.0), prefill[n, phase] - slot
+            add_line(service, mine, prompts[n, 2], shares, row)
+            add_line(prefill, mine, prompts[n, 3], shares, row)
+        else:
+            begin_line(service, mine, prompts[n, 2], shares, row, prompts[n, 0])
+            begin_line(prefill, mine, prompts[n, 3], shares, row, prompts[n, 1])
 
 
 @compiled
@@ -299,7 +322,7 @@ def sum_stages(
 ) -> None:  # fmt: skip
     """Sum one line of phases: the total, and the stages of pipelines; ``prompts`` are rows of what prefills alone."""
     table, live, own = lines[line], sums.live, sums.block
-    begin_line(program, lines, overhead, line, given, first, many, sums)
+    begin_stages(program, lines, overhead, line, given, first, many, sums)
     for block in range(program.totals.shape[1]):
         for m in range(np.uint64(many)):
             for phase in range(LINE):
@@ -314,15 +337,15 @@ def sum_stages(
 @compiled
 def keep_mixed(line: int, program: Program, given: Strategies, first: int, many: int, sums: Sums) -> None:
     """Keep the heaviest stage of a line of mixed steps, and all stages."""
-    degrees, pps, live, alone, whole = given.degrees, program.pp, sums.live, sums.alone, sums.whole
+    degrees, pps, live, service, prefill = given.degrees, program.pp, sums.live, sums.service, sums.prefill
     total, stage = sums.total, sums.stage
     stages, begin = np.uint64(len(stage) // len(total)), np.uint64(line * LINE)
     for m in range(np.uint64(many)):
         n = np.uint64(live[m])
         pipelined = pps[degrees[np.uint64(first) + n]] > 1
         for phase in range(np.uint64(LINE)):
-            alone[n, begin + phase] = stage[n * stages, phase] if pipelined else total[n, phase]
-            whole[n, begin + phase] = total[n, phase]
+            service[n, begin + phase] = stage[n * stages, phase] if pipelined else total[n, phase]
+            prefill[n, begin + phase] = total[n, phase]
 
 
 @compiled
@@ -335,3 +358,4 @@ def sum_line(program: Program, line: int, given: Strategies, first: int, many: i
     prompts = program.prefill if line == 0 else program.prefill[:0]
     sum_stages(program, program.lines, program.overhead, prompts, line, given, first, many, sums)
     end_line(program, line, given, first, many, sums)
+    fill_prompts(program, line, given, first, many, sums)

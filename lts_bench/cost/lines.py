@@ -18,16 +18,24 @@ def _add_line(typing: Any, sums: Any, at: Any, factor: Any, rows: Any, row: Any)
     return _signature(sums, rows), _sum_of(LINE)
 
 
+def _add_two_lines(typing: Any, sums: Any, at: Any, factor: Any, rows: Any, row: Any, other: Any) -> Any:
+    return _signature(sums, rows, types.uint64), _sum_of(LINE, added=(4, 5))
+
+
+def _begin_line(typing: Any, sums: Any, at: Any, factor: Any, rows: Any, row: Any, start: Any) -> Any:
+    return _signature(sums, rows, types.float64), _sum_of(LINE, start=5)
+
+
 def _add_bytes(typing: Any, sums: Any, at: Any, factor: Any, rows: Any, row: Any) -> Any:
     return _signature(sums, rows), _sum_of(MEMORY)
 
 
-def _signature(sums: Any, rows: Any) -> Any:
-    return types.void(sums, types.uint64, types.float64, rows, types.uint64)
+def _signature(sums: Any, rows: Any, *last: Any) -> Any:
+    return types.void(sums, types.uint64, types.float64, rows, types.uint64, *last)
 
 
-def _sum_of(width: int) -> Any:
-    """The code generator for rows of so many numbers."""
+def _sum_of(width: int, added: tuple[int, ...] = (4,), start: int | None = None) -> Any:
+    """The code generator for rows of so many numbers; which arguments are the rows to add, and the start if any."""
     vector = ir.VectorType(ir.DoubleType(), width)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -36,12 +44,17 @@ def _sum_of(width: int) -> Any:
             first = builder.mul(arguments[row], ir.Constant(ir.IntType(64), width))
             return builder.bitcast(builder.gep(data, [first]), vector.as_pointer())
 
-        factors = ir.Constant(vector, ir.Undefined)
-        for lane in range(width):
-            factors = builder.insert_element(factors, arguments[2], ir.Constant(ir.IntType(32), lane))
-        target, source = place(0, 1), place(3, 4)
-        scaled = builder.fmul(factors, builder.load(source, align=8))
-        builder.store(builder.fadd(builder.load(target, align=8), scaled), target, align=8)
+        def repeated(argument: int) -> Any:
+            numbers = ir.Constant(vector, ir.Undefined)
+            for lane in range(width):
+                numbers = builder.insert_element(numbers, arguments[argument], ir.Constant(ir.IntType(32), lane))
+            return numbers
+
+        target, factor = place(0, 1), repeated(2)
+        total = builder.load(target, align=8) if start is None else repeated(start)
+        for row in added:
+            total = builder.fadd(total, builder.fmul(factor, builder.load(place(3, row), align=8)))
+        builder.store(total, target, align=8)
         return context.get_dummy_value()
 
     return generate
@@ -49,5 +62,9 @@ def _sum_of(width: int) -> Any:
 
 add_line: Any = intrinsic(_add_line)
 """``add_line(sums, at, factor, rows, row)``: ``sums[at] += factor · rows[row]`` in contiguous (…, LINE) arrays."""
+add_two_lines: Any = intrinsic(_add_two_lines)
+"""The same of two rows, the second one last: the sum is read and written once."""
+begin_line: Any = intrinsic(_begin_line)
+"""``begin_line(sums, at, factor, rows, row, start)``: ``sums[at] = start + factor · rows[row]``."""
 add_bytes: Any = intrinsic(_add_bytes)
-"""The same in (…, MEMORY) arrays."""
+"""``add_line`` in (…, MEMORY) arrays."""

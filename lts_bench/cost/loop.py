@@ -33,20 +33,10 @@ Answers = NDArray[np.void]
 
 @inlined
 def round_of(
-    decode: FloatArray,
-    alone: FloatArray,
-    whole: FloatArray,
-    others: FloatArray,
-    waits: FloatArray,
-    shares: FloatArray,
-    row: Index,
-    n: Index,
-    phase: Index,
+    decode: FloatArray, waits: FloatArray, service: FloatArray, prefill: FloatArray, row: Index, n: Index, phase: Index
 ) -> Round:
-    """The round at a rung. A prefill costs what one rank's does, and a share of what all ranks' add."""
-    share, rung = shares[row, phase], phase if alone.shape[1] > 1 else np.uint64(0)
-    service, prefill = alone[n, rung] + share * others[n, 0], whole[n, rung] + share * others[n, 1]
-    return Round(decode[n, phase], waits[row, phase], service, prefill)
+    """The round at a rung."""
+    return Round(decode[n, phase], waits[row, phase], service[n, phase], prefill[n, phase])
 
 
 @compiled
@@ -58,18 +48,18 @@ def keep_live(program: Program, line: int, given: Strategies, first: int, many: 
     may cost less.
     """
     degrees, live, capacity = given.degrees, sums.live, sums.capacity
-    decode, alone, whole, others = sums.decode, sums.alone, sums.whole, sums.others
-    waits, shares = program.waits, program.shares
+    decode, service, prefill, waits = sums.decode, sums.service, sums.prefill, program.waits
     batches, rows, pp, dp, rules = program.batches, program.wait_row, program.pp, program.dp, program.rules
+    mixed = len(program.mixed) > 0
     last, still = np.uint64(line * LINE + LINE - 1), np.uint64(0)
     for m in range(np.uint64(many)):
         n = np.uint64(live[m])
         its = degrees[np.uint64(first) + n]
         if batches[last] > capacity[n] or decode[n, last] > rules.tpot_limit:
             continue
-        at = round_of(decode, alone, whole, others, waits, shares, rows[its], n, last)
-        if alone.shape[1] == 1 and tpot_seconds(pp[its], at, at.decode) > rules.tpot_limit:
-            at = round_of(decode, alone, whole, others, waits, shares, rows[its], n, np.uint64(FIRST_RUNG))
+        at = round_of(decode, waits, service, prefill, rows[its], n, last)
+        if not mixed and tpot_seconds(pp[its], at, at.decode) > rules.tpot_limit:
+            at = round_of(decode, waits, service, prefill, rows[its], n, np.uint64(FIRST_RUNG))
             if rate(Replica(capacity[n], pp[its], dp[its]), rules, batches[FIRST_RUNG], at) > 0:
                 continue
         live[still] = n
@@ -100,11 +90,12 @@ def best_between(
 ) -> tuple[float, float, Round]:
     """(rate, b, round) of the best integer strictly between two rungs; none where ``beside`` has less than ``least``.
 
-    Ties go to the smallest, and a rate of 0 stands for none.
+    Ties go to the smallest, and a rate of 0 stands for none. Rates are filled in whole lines, which the compiler turns
+    into vectors: the rest of a line would take longer than all of it.
     """
     best, extra = 0.0, beside
     if rate(replica, rules, low_batch + beside, round_between(below, above, beside / span)) >= least:
-        for more in range(1, int(span)):
+        for more in range(-(-int(span) // LINE) * LINE):
             rates[more] = rate(replica, rules, low_batch + more, round_between(below, above, more / span))
         for more in range(1, int(span)):
             if rates[more] > best:
@@ -118,11 +109,9 @@ def best_point(
     rules: Rules,
     batches: FloatArray,
     decode: FloatArray,
-    alone: FloatArray,
-    whole: FloatArray,
-    others: FloatArray,
     waits: FloatArray,
-    shares: FloatArray,
+    service: FloatArray,
+    prefill: FloatArray,
     row: Index,
     n: Index,
     filled: Index,
@@ -131,7 +120,7 @@ def best_point(
     """(rate, b, round) of the best rung, refined towards both neighbours; ties: the smallest b."""
     one, first = np.uint64(1), np.uint64(FIRST_RUNG)
     for phase in range(filled):
-        at = round_of(decode, alone, whole, others, waits, shares, row, n, phase)
+        at = round_of(decode, waits, service, prefill, row, n, phase)
         rates[phase] = rate(replica, rules, batches[phase], at)
     rung: Index = first
     its = 0.0
@@ -139,13 +128,13 @@ def best_point(
         if rates[phase] > its:
             rung, its = phase, rates[phase]
     size: Number = batches[rung]
-    best, at = its, round_of(decode, alone, whole, others, waits, shares, row, n, rung)
+    best, at = its, round_of(decode, waits, service, prefill, row, n, rung)
     if its > 0:
         for low in range(max(rung - one, first), min(rung + one, filled - one)):
             span = batches[low + one] - batches[low]
             if 1 < span < np.inf:
-                below = round_of(decode, alone, whole, others, waits, shares, row, n, low)
-                above = round_of(decode, alone, whole, others, waits, shares, row, n, low + one)
+                below = round_of(decode, waits, service, prefill, row, n, low)
+                above = round_of(decode, waits, service, prefill, row, n, low + one)
                 beside = 1.0 if low == rung else span - 1
                 found, b, between = best_between(replica, rules, batches[low], span, below, above, beside, its, rates)
                 if found > best or (found == best and b < size):
@@ -159,10 +148,10 @@ def conclude(
 ) -> None:
     """Fill the answers of ``many`` strategies from ``first`` on."""
     degrees, vectors, inside, rules = given.degrees, given.vector, given.inside, program.rules
-    batches, waits, shares, rows = program.batches, program.waits, program.shares, program.wait_row
+    batches, waits, rows = program.batches, program.waits, program.wait_row
     pps, dps, replicas, count = program.pp, program.dp, program.replicas, program.stage_count
     held, buffers, capacity = sums.stage_bytes, sums.buffers, sums.capacity
-    decode, alone, whole, others, phases = sums.decode, sums.alone, sums.whole, sums.others, sums.filled
+    decode, service, prefill, phases = sums.decode, sums.service, sums.prefill, sums.filled
     stages, rates = np.uint64(len(held) // len(buffers)), np.empty(len(batches) + int(program.ladder[-1]))
     for n in range(np.uint64(many)):
         its, vector = degrees[np.uint64(first) + n], vectors[np.uint64(first) + n]
@@ -172,9 +161,7 @@ def conclude(
         over_memory = over_ttft = over_tpot = 0.0 if legal else ILLEGAL_VIOLATION
         if legal and capacity[n] > 0:
             replica = Replica(capacity[n], pp, dp)
-            best, size, at = best_point(
-                replica, rules, batches, decode, alone, whole, others, waits, shares, row, n, filled, rates
-            )
+            best, size, at = best_point(replica, rules, batches, decode, waits, service, prefill, row, n, filled, rates)
             if best > 0:
                 goodput = replicas[its] * dp * best / program.npus
                 terms = ttft_terms(replica, rules, at)
@@ -184,7 +171,7 @@ def conclude(
         if legal and goodput == 0:
             least = np.inf
             for phase in range(np.uint64(FIRST_RUNG), np.uint64(FIRST_RUNG + len(program.ladder))):
-                at = round_of(decode, alone, whole, others, waits, shares, row, n, phase)
+                at = round_of(decode, waits, service, prefill, row, n, phase)
                 terms = ttft_terms(Replica(capacity[n], pp, dp), rules, at)
                 its_ttft = ttft_seconds(terms, at.decode)
                 its_memory = fullest(held, n * stages, np.uint64(count[its]), batches[phase] * pp) + buffers[n]
