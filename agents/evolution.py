@@ -15,9 +15,9 @@ from pymoo.core.sampling import Sampling
 from pymoo.operators.crossover.ux import UniformCrossover
 
 from lts_bench.agent import Agent
+from lts_bench.agents._moves import draw_choices, near_degrees
 from lts_bench.budget import BudgetExhausted
 from lts_bench.problem import Problem
-from lts_bench.space.decisions import Space
 
 Config.warnings["not_compiled"] = False
 
@@ -94,24 +94,3 @@ class LegalRepair(Repair):  # type: ignore[misc]
 
     def _do(self, problem: Strategies, x: np.ndarray, **kwargs: Any) -> np.ndarray:
         return problem.space.repair(x.astype(np.int64))
-
-
-def near_degrees(space: Space, degrees: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return for each row other degrees; each doubling of one of them that lies between makes them half as likely."""
-    logarithms = np.log2(space.degrees)
-    near = degrees.copy()
-    for row, index in enumerate(degrees):
-        likelihood = 0.5 ** np.abs(logarithms - logarithms[index]).sum(axis=1)
-        likelihood[index] = 0.0
-        if likelihood.any():
-            near[row] = rng.choice(len(likelihood), p=likelihood / likelihood.sum())
-    return near
-
-
-def draw_choices(space: Space, degrees: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return vectors of the degrees with a uniform choice of every operator among those that the degrees allow."""
-    widest = space.sizes[1:].max(initial=0)
-    counts = np.stack([space.mask(index)[1:, :widest] for index in degrees.tolist()]).cumsum(axis=2)
-    wanted = rng.integers(counts[:, :, -1]) + 1
-    drawn = (counts >= wanted[:, :, np.newaxis]).argmax(axis=2)
-    return np.concatenate((degrees[:, np.newaxis], drawn), axis=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import nn
 from torch.distributions import Categorical, Distribution
 
 from lts_bench.agent import Agent
+from lts_bench.agents._adam import Adam
 from lts_bench.budget import BudgetExhausted
 from lts_bench.envs.episodes import Episodes
 from lts_bench.envs.sequential import ShardVectorEnv
@@ -212,31 +213,6 @@ class Critic(nn.Module):
         """Return values (n, 1)."""
         values: torch.Tensor = self.layers(torch.as_tensor(obs)[:, : self.width])
         return values
-
-
-class Adam:
-    """Adam (arXiv 1412.6980); torch's own imports torch's compiler, which takes a second and is not needed here."""
-
-    def __init__(self, parameters: Iterable[torch.Tensor], learning_rate: float) -> None:
-        self.learning_rate, self.steps = learning_rate, 0
-        self.moments = [(each, torch.zeros_like(each), torch.zeros_like(each)) for each in parameters]
-
-    def zero_grad(self) -> None:
-        """Forget the gradients."""
-        for parameter, _, _ in self.moments:
-            parameter.grad = None
-
-    @torch.no_grad()
-    def step(self) -> None:
-        """Move every parameter along its mean gradient over the root of its mean square gradient."""
-        self.steps += 1
-        size = self.learning_rate / (1.0 - 0.9**self.steps)
-        for parameter, mean, square in self.moments:
-            assert parameter.grad is not None
-            mean.lerp_(parameter.grad, 0.1)
-            square.lerp_(parameter.grad.square(), 0.001)
-            root = (square / (1.0 - 0.999**self.steps)).sqrt_().add_(1e-8)
-            parameter.addcdiv_(mean, root, value=-size)
 
 
 class BatchedEnv(BaseVectorEnv):

@@ -69,7 +69,7 @@ def layouts(space: Space, features: Mapping[str, float]) -> np.ndarray:
     filled = np.concatenate([fill_pattern(space, x, y) for x, y in _variants()])
     legal = filled[space.legal(filled)]
     axes = (space.degrees[legal[:, 0]][:, [TX, TY]] > 1).sum(axis=1)
-    vectors = legal[axes == axes.max()]
+    vectors = np.unique(legal[axes == axes.max()], axis=0)
     degrees = space.degrees[vectors[:, 0]]
     group = degrees[:, TX] * degrees[:, TY]
     # x splits E and y splits F = 4 E: communication is least at x = sqrt(n) / 2 (section 3.2.2).

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 import torch  # noqa: E402
 
-from lts_bench.agents.ppo import Adam, BatchedEnv, Decisions, MaskedActor, PPOAgent  # noqa: E402
+from lts_bench.agents.ppo import BatchedEnv, Decisions, MaskedActor, PPOAgent  # noqa: E402
 from lts_bench.envs import ShardVectorEnv  # noqa: E402
 
 TESTS = str(Path(__file__).parents[1])
@@ -120,18 +120,6 @@ def test_tianshou_resets_some_episodes_only():
     observations, infos = env.reset([2])
     assert len(observations) == len(infos) == 1
     assert env.episodes.positions.tolist() == [1, 1, 0]
-
-
-def test_adam_is_torchs():
-    torch.manual_seed(0)
-    ours, theirs = (torch.nn.Parameter(torch.ones(5)) for _ in range(2))
-    optimizers = Adam([ours], 0.1), torch.optim.Adam([theirs], 0.1)
-    for target in torch.randn(20, 5):
-        for parameter, optimizer in zip((ours, theirs), optimizers, strict=True):
-            optimizer.zero_grad()
-            (parameter - target).pow(2).sum().backward()
-            optimizer.step()
-    assert torch.allclose(ours, theirs, atol=1e-5)
 
 
 def test_a_run_does_not_import_torchs_compiler():
