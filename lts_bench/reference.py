@@ -33,16 +33,20 @@ class Reference:
 
 
 def find_reference(task: Task) -> Reference:
-    """The best strategy of ``megatron_search``; where none is feasible, the least violating one, its SLO ignored.
+    """The best strategy of ``megatron_search``; where none is feasible, the least violating one that fits the memory.
+
+    The latter's goodput is the one without the SLO.
 
     Raises:
-        InputError: if none fits the memory either.
+        InputError: if none fits the memory.
     """
     vectors = megatron_vectors(task.space)
     answers = task.evaluate(vectors)
     if answers["feasible"].any():
         return _reference(task, vectors, answers["goodput_per_npu"], meets_slo=True)
-    least = vectors[answers["violation"].sum(axis=1).argmin()][None]
+    violation = answers["violation"].sum(axis=1)
+    violation[answers["violation"][:, 0] > 0] = np.inf
+    least = vectors[violation.argmin()][None]
     relaxed = type(task)(msgspec.structs.replace(task.spec, workload=msgspec.structs.replace(task.workload, slo=Slo())))
     goodput = relaxed.evaluate(least)["goodput_per_npu"]
     if goodput[0] <= 0:
