@@ -30,7 +30,7 @@ def make_row(agent: str = "mine", task: str = "m/c/0", seed: int = 1, score: flo
     strategy = {"tp": 8, "sharding": {"head": ["R", "vocabulary"]}}
     points = () if not score else (0.5 * score, score)
     trace = tuple(
-        Point(evaluation=i, seconds=0.1 * i, goodput_per_npu=200.0 * goodput, strategy=strategy)
+        Point(i, 0.1 * i, 200.0 * goodput, (i, 0))
         for i, goodput in enumerate(points, 1)
     )
     best = Best(

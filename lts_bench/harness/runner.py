@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from lts_bench.task import Task
 
 
+SECONDS_DIGITS = 6
+"""Of the moments of a trace."""
+
+
 class Ending(NamedTuple):
     """How an agent ended and what it took, its own process only."""
 
@@ -176,12 +180,7 @@ def _printing_to(log: Path) -> Iterator[None]:
 def _row(cell: Cell, task: Task, optimum: Optimum, meter: Meter, ending: Ending, cost: Cost) -> Row:
     (status, error), best = _outcome(ending, meter), _best(task, meter)
     trace = tuple(
-        Point(
-            evaluation=point.evaluation,
-            seconds=point.seconds,
-            goodput_per_npu=point.goodput_per_npu,
-            strategy=task.space.decode(np.array(point.vector)).to_json(),
-        )
+        Point(point.evaluation, round(point.seconds, SECONDS_DIGITS), point.goodput_per_npu, point.vector)
         for point in meter.trace
     )
     return Row(
