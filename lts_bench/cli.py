@@ -166,6 +166,39 @@ def verify(
 
 
 @app.command()
+def submit(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Results; with --check the folder of a submission.")],
+    check: Annotated[bool, typer.Option("--check", help="Check a submission, running nothing of it.")] = False,
+    agent: Annotated[
+        list[str] | None, typer.Option(help="A name, or FILE.py:CLASS; repeatable (default: all in the results).")
+    ] = None,
+    card: Annotated[
+        Path | None, typer.Option(metavar="FILE.yaml", help="The agent's card (default: that in its folder).")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where folders of submissions lie.")] = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Make the folder of a submission from results of whole suites, or check one."""
+    from lts_bench.console import print_json, print_notes
+    from lts_bench.results.submission import Request, submit
+    from lts_bench.results.submission_checks import submission_document
+    from lts_bench.results.verification import verification_lines
+
+    if check:
+        document = submission_document(path)
+        lines = verification_lines(document)
+    else:
+        document = submit(Request(path, out, tuple(agent or ()), card))
+        print_notes(document["notes"])
+        lines = document["submissions"]
+    if as_json:
+        print_json(document)
+    else:
+        print("\n".join(lines))
+    raise typer.Exit(1 if document.get("failed") else 0)
+
+
+@app.command()
 def certify(
     suite: Annotated[str, typer.Argument(metavar="SUITE", help="A built-in suite or a YAML file.")],
     instances: Annotated[

@@ -14,7 +14,7 @@ import msgspec
 from lts_bench.cost.model import COST_MODEL_VERSION
 from lts_bench.exact.certificates import certificate_of, stored_certificates
 from lts_bench.results.checks import L0, L1, Evidence, Problem, Problems, Record, check_certificate, check_task, records
-from lts_bench.results.grids import GRID_FILE, Grid, add_grid
+from lts_bench.results.grids import GRID_FILES, Grid, add_grids
 from lts_bench.results.schema import Row
 from lts_bench.results.store import Stored, documents, merge, result_files
 from lts_bench.specs.failure import InputError
@@ -88,9 +88,9 @@ def _read(paths: Sequence[Path], found: list[Record]) -> tuple[Stored, dict[str,
     grids: dict[str, Grid] = {}
     notes: list[str] = []
     for file in result_files(paths):
-        if file.name == GRID_FILE:
+        if file.name in GRID_FILES:
             with _recorded(found, "grid", str(file)):
-                add_grid(grids, file)
+                add_grids(grids, file)
             continue
         for document in documents(file, notes):
             with _recorded(found, "row", document.source):
