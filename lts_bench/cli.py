@@ -62,7 +62,7 @@ def run(
     budget: Annotated[str | None, typer.Option(help="e50, e100, e1k or e10k (default: the suite's).")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a core).")] = None,
     executor: Annotated[str, typer.Option(help="Where workers run: local.")] = "local",
-    isolation: Annotated[str, typer.Option(help="How agents run: child or in_process.")] = "child",
+    isolation: Annotated[str, typer.Option(help="How agents run: child, sealed or in_process.")] = "child",
     shard: Annotated[str, typer.Option(metavar="I/N", help="Run the i-th of n parts.")] = "1/1",
     out: Annotated[Path, typer.Option(help="Where results go.")] = Path("runs"),
     resume: Annotated[bool, typer.Option("--resume", help="Keep finished cells, run the others.")] = False,

@@ -97,15 +97,24 @@ def load_agent(ref: str) -> type[Agent]:
     info = describe_agent(ref)
     if info.broken:
         raise InputError(info.broken, source=info.origin, field="agent")
-    module_name, _, class_name = info.origin.rpartition(":")
+    return load_origin(info.origin)
+
+
+def load_origin(origin: str) -> type[Agent]:
+    """Import an agent's class from ``module:Class`` or ``file.py:Class``.
+
+    Raises:
+        InputError: it can't be imported, or is no usable agent.
+    """
+    module_name, _, class_name = origin.rpartition(":")
     try:
-        module = _import_file(Path(module_name)) if _is_path(ref) else importlib.import_module(module_name)
+        module = _import_file(Path(module_name)) if _is_path(origin) else importlib.import_module(module_name)
     except Exception as error:
         extra = EXTRAS.get(error.name or "") if isinstance(error, ModuleNotFoundError) else None
         hint = f"; pip install 'lts-bench[{extra}]'" if extra else ""
         reason = f"cannot be imported: {type(error).__name__}: {error}{hint}"
-        raise InputError(reason, source=info.origin, field="agent") from error
-    return _checked(getattr(module, class_name, None), info.origin)
+        raise InputError(reason, source=origin, field="agent") from error
+    return _checked(getattr(module, class_name, None), origin)
 
 
 def agent_digest(ref: str) -> str:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sandboxes import needs_bubblewrap
 
 PACKAGE = Path(__file__).parent / "third_party"
 COMMAND = [sys.executable, "-c", "from lts_bench.cli import main; main()"]
@@ -62,4 +63,18 @@ def test_from_installation_to_verification(home: Path) -> None:
     assert json.loads(lts_bench(home, "verify", "results", "--json"))["failed"] == 0
     # The rows that were run and the submitted ones are the same.
     assert json.loads(lts_bench(home, "report", "runs", "results", "--json"))["boards"][0]["missing"] == 0
+    if not needs_bubblewrap.args[0]:
+        options = (
+            "--suite",
+            "smoke",
+            "--agent",
+            "coordinate",
+            "--seeds",
+            "1",
+            "--isolation",
+            "sealed",
+            "--out",
+            "sealed",
+        )
+        lts_bench(home, "run", *options)
     subprocess.run(["sha256sum", "--check", "--strict", "MANIFEST.sha256"], cwd=folder, check=True, capture_output=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lts_bench.harness.cells import Cell, InstanceCard, TaskCard
-from lts_bench.harness.lifeline import die_with_parent, end_with_groups
+from lts_bench.harness.lifeline import adopt_orphans, die_with_parent, end_children, end_with_groups
 from lts_bench.results.schema import Optimum, Row
 from lts_bench.results.store import write_row
 from lts_bench.specs.taskspec import TaskSpec
@@ -56,6 +56,7 @@ def _start_worker(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, end_with_groups)
     die_with_parent(signal.SIGTERM, parent)
+    adopt_orphans()
 
 
 def finished(pool: ProcessPoolExecutor, work: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:
@@ -103,6 +104,8 @@ def _work(cell: Cell, instance: InstanceCard, directory: Path) -> Row:
 
     task = _drawn(cell.task.spec, cell.instance, instance.draw)
     row = run_cell(cell, task, instance.optimum, directory / LOGS / f"{cell.run_id}.log")
+    # Those that left the agent's process group.
+    end_children()
     write_row(directory, row)
     return row
 

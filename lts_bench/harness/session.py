@@ -12,6 +12,7 @@ from lts_bench.budget import parse_budget
 from lts_bench.harness.cells import Cell, InstanceCard, make_cells, shard
 from lts_bench.harness.execute import Place, execute, identify_instances, identify_tasks, worker_pool
 from lts_bench.harness.identify import identify_agents
+from lts_bench.harness.sealed import bubblewrap
 from lts_bench.results.grids import Grid
 from lts_bench.results.schema import Row, Status
 from lts_bench.results.store import read_row, write_grid
@@ -68,7 +69,9 @@ def run_suite(suite: Suite, options: Options, progress: Progress) -> Session:
         raise InputError("no such executor", field="executor", value=options.executor, legal=EXECUTORS)
     budget, seeds = parse_budget(suite.budget), range(1, suite.seeds + 1)
     make_cells([], [], seeds, budget, options.isolation)
-    agents = identify_agents(suite.agents, options.workers)
+    if options.isolation == "sealed":
+        bubblewrap()
+    agents = identify_agents(suite.agents, options.workers, options.isolation)
     directory = options.out / suite.name
     grid = Grid.of(suite)
     with worker_pool(options.workers) as pool:
