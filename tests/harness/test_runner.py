@@ -59,7 +59,7 @@ def test_all_isolations_give_the_same_outcome(tmp_path: Path, isolation: str) ->
         (
             "import numpy; numpy.ones(8 << 30, dtype=numpy.uint8)",
             Status.OOM,
-            "numpy._core._exceptions._ArrayMemoryError",
+            "numpy._core",
         ),
     ],
 )
@@ -73,8 +73,8 @@ def test_ends_in_a_sandbox_are_rows_too(tmp_path: Path, body: str, status: Statu
 def test_processor_seconds_end_with_the_budgets(tmp_path: Path) -> None:
     body = """
         import resource
-        assert resource.getrlimit(resource.RLIMIT_CPU) == (31, 31)
-        resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
+        assert resource.getrlimit(resource.RLIMIT_CPU) == (31, 32)
+        resource.setrlimit(resource.RLIMIT_CPU, (1, 32))
         while True:
             pass
     """
