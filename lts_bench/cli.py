@@ -151,13 +151,45 @@ def verify(
     directories: Annotated[
         list[Path] | None, typer.Argument(metavar="[DIR]...", help="Results (default: runs).")
     ] = None,
+    rerun: Annotated[float, typer.Option(min=0, max=1, help="Run this share of the cells again.")] = 0.0,
+    heldout: Annotated[int, typer.Option(min=0, help="Run the agents on so many held-out tasks.")] = 0,
+    audit: Annotated[bool, typer.Option("--audit", help="Put the agents to the audits.")] = False,
+    salt: Annotated[
+        str | None, typer.Option(help="Decides which cells and tasks; unknown to submitters (default: drawn now).")
+    ] = None,
+    agent: Annotated[
+        list[str] | None, typer.Option(help="FILE.py:CLASS of an agent that no card tells; repeatable.")
+    ] = None,
+    isolation: Annotated[str, typer.Option(help="How agents run: child, sealed or in_process.")] = "child",
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a core).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check results: well-formed, complete, and every stored strategy scored again on its instance."""
-    from lts_bench.console import print_json
-    from lts_bench.results.verification import verification_document, verification_lines
+    """Check results: well-formed, complete, every stored strategy scored again; on demand, agents run again."""
+    import os
+    import secrets
 
-    document = verification_document(directories or [Path("runs")])
+    from lts_bench.console import print_json, print_notes, progress_bar
+    from lts_bench.harness.reverify import verify_by_running
+    from lts_bench.harness.rig import Demand
+    from lts_bench.results.verification import verification_document, verification_lines
+    from lts_bench.results.verification import verify as check_results
+
+    paths = directories or [Path("runs")]
+    found = check_results(paths)
+    demand = Demand(
+        rerun=rerun,
+        heldout=heldout,
+        audit=audit,
+        salt=salt or secrets.token_hex(8),
+        isolation=isolation,
+        workers=workers or os.cpu_count() or 1,
+        agents=tuple(agent or ()),
+    )
+    if demand.runs_agents:
+        print_notes([f"salt: {demand.salt}"])
+        with progress_bar() as progress:
+            found += verify_by_running(paths, demand, progress)
+    document = verification_document(found)
     if as_json:
         print_json(document)
     else:

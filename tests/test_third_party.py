@@ -64,17 +64,6 @@ def test_from_installation_to_verification(home: Path) -> None:
     # The rows that were run and the submitted ones are the same.
     assert json.loads(lts_bench(home, "report", "runs", "results", "--json"))["boards"][0]["missing"] == 0
     if not needs_bubblewrap.args[0]:
-        options = (
-            "--suite",
-            "smoke",
-            "--agent",
-            "coordinate",
-            "--seeds",
-            "1",
-            "--isolation",
-            "sealed",
-            "--out",
-            "sealed",
-        )
-        lts_bench(home, "run", *options)
+        where = ("--seeds", "1", "--isolation", "sealed", "--out", "sealed")
+        lts_bench(home, "run", "--suite", "smoke", "--agent", "coordinate", *where)
     subprocess.run(["sha256sum", "--check", "--strict", "MANIFEST.sha256"], cwd=folder, check=True, capture_output=True)

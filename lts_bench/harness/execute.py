@@ -102,7 +102,7 @@ def execute(
 def _work(cell: Cell, instance: InstanceCard, directory: Path) -> Row:
     from lts_bench.harness.runner import run_cell
 
-    task = _drawn(cell.task.spec, cell.instance, instance.draw)
+    task = drawn_task(cell.task.spec, cell.instance, instance.draw)
     row = run_cell(cell, task, instance.optimum, directory / LOGS / f"{cell.run_id}.log")
     # Those that left the agent's process group.
     end_children()
@@ -133,5 +133,6 @@ def _task(spec: TaskSpec) -> Task:
 
 
 @lru_cache(maxsize=1)
-def _drawn(spec: TaskSpec, number: int, draw: int) -> Task:
+def drawn_task(spec: TaskSpec, number: int, draw: int) -> Task:
+    """Return a task on the machine of an instance, for the worker that asks."""
     return _task(spec).instance(number, draw)

@@ -10,8 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from lts_bench.registry import AgentInfo, describe_agent, is_built_in, source_digest
 from lts_bench.results.card import CARD_FILE, Card, read_card
 from lts_bench.results.checks import L0, Problem, Problems, Record, records
@@ -20,6 +18,7 @@ from lts_bench.results.provenance import lock_digest
 from lts_bench.results.schema import Row, encode_row
 from lts_bench.results.store import documents
 from lts_bench.results.submission import ENVIRONMENT_FILE, MANIFEST_FILE, ROWS_FILE, SAME_CELLS
+from lts_bench.results.verification import verification_document
 from lts_bench.specs.failure import InputError
 from lts_bench.specs.loading import read_yaml
 from lts_bench.specs.suite import list_suites, load_suite
@@ -215,4 +214,4 @@ def submission_document(folder: Path) -> dict[str, Any]:
     found: list[Record] = []
     for name, check in CHECKS.items():
         found += records("L0", name, str(folder), check(submission))
-    return {"failed": sum(not each.ok for each in found), "checks": [msgspec.to_builtins(each) for each in found]}
+    return verification_document(found)

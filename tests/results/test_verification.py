@@ -94,7 +94,7 @@ def scaled(row: Row, factor: float) -> dict[str, Any]:
 
 
 def test_what_a_run_leaves_is_right(rows: list[Row], tmp_path: Path) -> None:
-    document = verification_document([store(tmp_path, rows)])
+    document = verification_document(verify([store(tmp_path, rows)]))
     assert (document["failed"], verification_lines(document)) == (0, [f"{len(document['checks'])} checks, 0 failed"])
     names = {check["name"] for check in document["checks"]}
     assert names == {
@@ -263,7 +263,7 @@ def test_rows_of_another_cost_model_are_told_and_are_no_failure(rows: list[Row],
         longest(rows), run_id="0" * 64, optimum=None, regret=None,
         provenance=msgspec.structs.replace(rows[0].provenance, cost_model="0"),
     )  # fmt: skip
-    document = verification_document([store(tmp_path, [*rows, older])])
+    document = verification_document(verify([store(tmp_path, [*rows, older])]))
     assert document["failed"] == 0
     assert verification_lines(document)[0] == (
         f"{tmp_path}/{'0' * 64}.json: provenance.cost_model: is 0: not verifiable under version {COST_MODEL_VERSION}"
