@@ -198,6 +198,27 @@ def verify(
 
 
 @app.command()
+def rescore(
+    directories: Annotated[
+        list[Path] | None, typer.Argument(metavar="[DIR]...", help="Results (default: runs).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Preview boards under the current cost model, from stored strategies, running no agent."""
+    from lts_bench.console import print_json, print_notes, print_rows
+    from lts_bench.report.rescore import rescore_document, rescore_line
+    from lts_bench.results.store import read_store
+
+    stored = read_store(directories or [Path("runs")])
+    document = rescore_document(stored)
+    print_notes([*stored.notes, *map(rescore_line, document["suites"])])
+    if as_json:
+        print_json(document)
+    else:
+        print_rows([{"suite": each["suite"], **agent} for each in document["suites"] for agent in each["agents"]])
+
+
+@app.command()
 def submit(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="Results; with --check the folder of a submission.")],
     check: Annotated[bool, typer.Option("--check", help="Check a submission, running nothing of it.")] = False,
