@@ -61,7 +61,7 @@ def run(
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds (default: the suite's).")] = None,
     budget: Annotated[str | None, typer.Option(help="e50, e100, e1k or e10k (default: the suite's).")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a core).")] = None,
-    executor: Annotated[str, typer.Option(help="Where workers run: local.")] = "local",
+    executor: Annotated[str, typer.Option(help="Where cells run: local, or ray for a Ray cluster.")] = "local",
     isolation: Annotated[str, typer.Option(help="How agents run: child, sealed or in_process.")] = "child",
     shard: Annotated[str, typer.Option(metavar="I/N", help="Run the i-th of n parts.")] = "1/1",
     out: Annotated[Path, typer.Option(help="Where results go.")] = Path("runs"),

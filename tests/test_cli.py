@@ -258,7 +258,7 @@ def test_shards_add_up_to_the_whole(suite: Path, tmp_path: Path) -> None:
         (("run", "--suite", "mini.yaml", "--agent", "nothing.py:Agent"), "no such file"),
         (("run", "--suite", "mini.yaml", "--budget", "e1000"), "e1k"),
         (("run", "--suite", "mini.yaml", "--isolation", "seald"), "in_process, child, sealed"),
-        (("run", "--suite", "mini.yaml", "--executor", "slurm"), "local"),
+        (("run", "--suite", "mini.yaml", "--executor", "slurm"), "local, ray"),
         (("run", "--suite", "mini.yaml", "--shard", "3/2"), "1 ≤ i ≤ n"),
         (("run", "--suite", "mini.yaml", "--agent", "random", "--agent", "random"), "occurs twice"),
         (("report", "nothing"), "no such directory"),

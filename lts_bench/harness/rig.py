@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +56,7 @@ class Rig:
     """Agents by label and tasks by digest, ready to run."""
 
     demand: Demand
-    pool: ProcessPoolExecutor
+    pool: Executor
     agents: Mapping[str, AgentCard]
     tasks: Mapping[str, TaskCard]
     directory: Path
