@@ -61,8 +61,8 @@ def run(
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds (default: the suite's).")] = None,
     budget: Annotated[str | None, typer.Option(help="e50, e100, e1k or e10k (default: the suite's).")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a core).")] = None,
-    executor: Annotated[str, typer.Option(help="Where workers run: local.")] = "local",
-    isolation: Annotated[str, typer.Option(help="How agents run: child or in_process.")] = "child",
+    executor: Annotated[str, typer.Option(help="Where cells run: local, or ray for a Ray cluster.")] = "local",
+    isolation: Annotated[str, typer.Option(help="How agents run: child, sealed or in_process.")] = "child",
     shard: Annotated[str, typer.Option(metavar="I/N", help="Run the i-th of n parts.")] = "1/1",
     out: Annotated[Path, typer.Option(help="Where results go.")] = Path("runs"),
     resume: Annotated[bool, typer.Option("--resume", help="Keep finished cells, run the others.")] = False,
@@ -151,18 +151,104 @@ def verify(
     directories: Annotated[
         list[Path] | None, typer.Argument(metavar="[DIR]...", help="Results (default: runs).")
     ] = None,
+    rerun: Annotated[float, typer.Option(min=0, max=1, help="Run this share of the cells again.")] = 0.0,
+    heldout: Annotated[int, typer.Option(min=0, help="Run the agents on so many held-out tasks.")] = 0,
+    audit: Annotated[bool, typer.Option("--audit", help="Put the agents to the audits.")] = False,
+    salt: Annotated[
+        str | None, typer.Option(help="Decides which cells and tasks; unknown to submitters (default: drawn now).")
+    ] = None,
+    agent: Annotated[
+        list[str] | None, typer.Option(help="FILE.py:CLASS of an agent that no card tells; repeatable.")
+    ] = None,
+    isolation: Annotated[str, typer.Option(help="How agents run: child, sealed or in_process.")] = "child",
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a core).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check results: well-formed, complete, and every stored strategy scored again on its instance."""
-    from lts_bench.console import print_json
-    from lts_bench.results.verification import verification_document, verification_lines
+    """Check results: well-formed, complete, every stored strategy scored again; on demand, agents run again."""
+    import os
+    import secrets
 
-    document = verification_document(directories or [Path("runs")])
+    from lts_bench.console import print_json, print_notes, progress_bar
+    from lts_bench.harness.reverify import verify_by_running
+    from lts_bench.harness.rig import Demand
+    from lts_bench.results.verification import verification_document, verification_lines
+    from lts_bench.results.verification import verify as check_results
+
+    paths = directories or [Path("runs")]
+    found = check_results(paths)
+    demand = Demand(
+        rerun=rerun,
+        heldout=heldout,
+        audit=audit,
+        salt=salt or secrets.token_hex(8),
+        isolation=isolation,
+        workers=workers or os.cpu_count() or 1,
+        agents=tuple(agent or ()),
+    )
+    if demand.runs_agents:
+        print_notes([f"salt: {demand.salt}"])
+        with progress_bar() as progress:
+            found += verify_by_running(paths, demand, progress)
+    document = verification_document(found)
     if as_json:
         print_json(document)
     else:
         print("\n".join(verification_lines(document)))
     raise typer.Exit(1 if document["failed"] else 0)
+
+
+@app.command()
+def rescore(
+    directories: Annotated[
+        list[Path] | None, typer.Argument(metavar="[DIR]...", help="Results (default: runs).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Preview boards under the current cost model, from stored strategies, running no agent."""
+    from lts_bench.console import print_json, print_notes, print_rows
+    from lts_bench.report.rescore import rescore_document, rescore_line
+    from lts_bench.results.store import read_store
+
+    stored = read_store(directories or [Path("runs")])
+    document = rescore_document(stored)
+    print_notes([*stored.notes, *map(rescore_line, document["suites"])])
+    if as_json:
+        print_json(document)
+    else:
+        print_rows([{"suite": each["suite"], **agent} for each in document["suites"] for agent in each["agents"]])
+
+
+@app.command()
+def submit(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Results; with --check the folder of a submission.")],
+    check: Annotated[bool, typer.Option("--check", help="Check a submission, running nothing of it.")] = False,
+    agent: Annotated[
+        list[str] | None, typer.Option(help="A name, or FILE.py:CLASS; repeatable (default: all in the results).")
+    ] = None,
+    card: Annotated[
+        Path | None, typer.Option(metavar="FILE.yaml", help="The agent's card (default: that in its folder).")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where folders of submissions lie.")] = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Make the folder of a submission from results of whole suites, or check one."""
+    from lts_bench.console import print_json, print_notes
+    from lts_bench.results.submission import Request, submit
+    from lts_bench.results.submission_checks import submission_document
+    from lts_bench.results.verification import verification_lines
+
+    if check:
+        document = submission_document(path)
+        lines = verification_lines(document)
+    else:
+        document = submit(Request(path, out, tuple(agent or ()), card))
+        print_notes(document["notes"])
+        lines = document["submissions"]
+    if as_json:
+        print_json(document)
+    else:
+        print("\n".join(lines))
+    raise typer.Exit(1 if document.get("failed") else 0)
 
 
 @app.command()

@@ -97,23 +97,41 @@ def load_agent(ref: str) -> type[Agent]:
     info = describe_agent(ref)
     if info.broken:
         raise InputError(info.broken, source=info.origin, field="agent")
-    module_name, _, class_name = info.origin.rpartition(":")
+    return load_origin(info.origin)
+
+
+def load_origin(origin: str) -> type[Agent]:
+    """Import an agent's class from ``module:Class`` or ``file.py:Class``.
+
+    Raises:
+        InputError: it can't be imported, or is no usable agent.
+    """
+    module_name, _, class_name = origin.rpartition(":")
     try:
-        module = _import_file(Path(module_name)) if _is_path(ref) else importlib.import_module(module_name)
+        module = _import_file(Path(module_name)) if _is_path(origin) else importlib.import_module(module_name)
     except Exception as error:
         extra = EXTRAS.get(error.name or "") if isinstance(error, ModuleNotFoundError) else None
         hint = f"; pip install 'lts-bench[{extra}]'" if extra else ""
         reason = f"cannot be imported: {type(error).__name__}: {error}{hint}"
-        raise InputError(reason, source=info.origin, field="agent") from error
-    return _checked(getattr(module, class_name, None), info.origin)
+        raise InputError(reason, source=origin, field="agent") from error
+    return _checked(getattr(module, class_name, None), origin)
 
 
 def agent_digest(ref: str) -> str:
     """Return the sha256 of the source file that defines an agent."""
-    info = describe_agent(ref)
+    return source_digest(describe_agent(ref))
+
+
+def source_digest(info: AgentInfo) -> str:
+    """Return the sha256 of the source file of an agent that has been described."""
     if info.path is None:
         raise InputError(info.broken or "has no source file", source=info.origin, field="agent")
     return hashlib.sha256(Path(info.path).read_bytes()).hexdigest()
+
+
+def is_built_in(info: AgentInfo) -> bool:
+    """Return whether an agent belongs to this package."""
+    return info.origin.startswith(tuple(f"{package}." for package in PACKAGES))
 
 
 def _built_in() -> Iterator[AgentInfo]:
@@ -153,7 +171,7 @@ def _describe_source(name: str | None, module: str, path: Path, class_name: str 
     """Read an agent's description from source; of name and class one may be left open: it follows from the other."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (SyntaxError, UnicodeDecodeError, OSError) as error:
+    except (ValueError, SyntaxError, OSError, RecursionError, MemoryError) as error:
         return AgentInfo(name or "", "", "", "", module, str(path), f"cannot be read: {error}")
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     if class_name is None:

@@ -29,10 +29,7 @@ def make_row(agent: str = "mine", task: str = "m/c/0", seed: int = 1, score: flo
     """Return a row whose score is the given one; without one there is no solution."""
     strategy = {"tp": 8, "sharding": {"head": ["R", "vocabulary"]}}
     points = () if not score else (0.5 * score, score)
-    trace = tuple(
-        Point(evaluation=i, seconds=0.1 * i, goodput_per_npu=200.0 * goodput, strategy=strategy)
-        for i, goodput in enumerate(points, 1)
-    )
+    trace = tuple(Point(i, 0.1 * i, 200.0 * goodput, (i, 0)) for i, goodput in enumerate(points, 1))
     best = Best(
         strategy=strategy, goodput_per_npu=200.0 * (score or 0.0), ttft_s=0.5, tpot_s=0.04, memory_bytes=1e9,
         slo_met=True, slo_margin=0.2,

@@ -5,8 +5,10 @@ It gets the space, the features and the budget over the wire, never a task, its 
 
 from __future__ import annotations
 
+import math
 import os
 import random
+import resource
 import signal
 import socket
 import sys
@@ -19,16 +21,26 @@ import numpy as np
 from lts_bench.budget import Budget, BudgetExhausted, readable_rows
 from lts_bench.harness import wire
 from lts_bench.harness.lifeline import die_with_parent
-from lts_bench.registry import load_agent
+from lts_bench.registry import load_origin
 from lts_bench.space.decisions import Space
+
+FILE_BYTES = 1 << 30
+"""The largest file that an agent may write, its output included."""
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """The first message: which agent, with what, and all it may know."""
+    """The first message: which agent, with what, and all it may know.
 
-    ref: str
-    parent: int
+    Attributes:
+        origin: of the agent's class, see `lts_bench.registry.load_origin`.
+        parent: the harness's process, with which this one ends; None in a sandbox, which sees to that.
+        memory_bytes: that the process may take.
+    """
+
+    origin: str
+    parent: int | None
     seed: int
+    memory_bytes: int
     budget: Budget
     space: dict[str, Any]
     feature_names: tuple[str, ...]
@@ -66,12 +78,12 @@ class RemoteProblem:
         return answers
 
 
-def run_agent(ref: str, problem: Any, seed: int) -> Done:
+def run_agent(origin: str, problem: Any, seed: int) -> Done:
     """Run an agent; whatever leaves it becomes a message, its traceback goes to stderr."""
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 (for agents that use global state against the contract)
     try:
-        load_agent(ref)().run(problem, np.random.default_rng(seed))
+        load_origin(origin)().run(problem, np.random.default_rng(seed))
     except BudgetExhausted:
         pass
     except BaseException as error:
@@ -81,14 +93,29 @@ def run_agent(ref: str, problem: Any, seed: int) -> Done:
     return Done(None, False)
 
 
+def _limit(setup: Setup) -> None:
+    """Bound memory, processor seconds and the size of files; the budget's own seconds are the harness's business."""
+    processor_s = math.ceil(setup.budget.seconds) + 1
+    for kind, limit in (
+        (resource.RLIMIT_DATA, setup.memory_bytes),
+        (resource.RLIMIT_CPU, processor_s),
+        (resource.RLIMIT_FSIZE, FILE_BYTES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        # At the first limit of processor seconds comes a signal that tells of it, at the second SIGKILL.
+        resource.setrlimit(kind, (limit, limit + 1))
+
+
 def main() -> None:
     """Run one agent for the harness at the other end of the inherited socket."""
     connection = socket.socket(fileno=int(sys.argv[1]))
     connection.set_inheritable(False)
     _, payload = wire.receive(connection)
     setup = msgspec.json.decode(payload, type=Setup)
-    die_with_parent(signal.SIGKILL, setup.parent)
-    done = run_agent(setup.ref, RemoteProblem(connection, setup), setup.seed)
+    if setup.parent is not None:
+        die_with_parent(signal.SIGKILL, setup.parent)
+    _limit(setup)
+    done = run_agent(setup.origin, RemoteProblem(connection, setup), setup.seed)
     wire.send(connection, wire.DONE, msgspec.json.encode(done))
     sys.stdout.flush()
     # The harness looks at this process before it hangs up.

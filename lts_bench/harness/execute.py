@@ -1,12 +1,13 @@
-"""The local executor: worker processes that take cells, one result file per finished cell."""
+"""Executors: processes of this machine, or a Ray cluster, that take cells; one result file per finished cell."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import lru_cache
@@ -14,14 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lts_bench.harness.cells import Cell, InstanceCard, TaskCard
-from lts_bench.harness.lifeline import die_with_parent, end_with_groups
+from lts_bench.harness.lifeline import adopt_orphans, die_with_parent, end_children, end_with_groups
+from lts_bench.harness.ray_pool import Lost, ray_pool
 from lts_bench.results.schema import Optimum, Row
-from lts_bench.results.store import write_row
+from lts_bench.results.store import write_atomically, write_row
+from lts_bench.specs.failure import InputError
 from lts_bench.specs.taskspec import TaskSpec
 
 if TYPE_CHECKING:
     from lts_bench.task import Task
 
+EXECUTORS = ("local", "ray")
 LOGS = "logs"
 
 T = TypeVar("T")
@@ -56,9 +60,23 @@ def _start_worker(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, end_with_groups)
     die_with_parent(signal.SIGTERM, parent)
+    adopt_orphans()
 
 
-def finished(pool: ProcessPoolExecutor, work: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+@contextmanager
+def open_pool(executor: str, workers: int) -> Iterator[Executor]:
+    """Give the workers of an executor.
+
+    Raises:
+        InputError: there is no such executor, or it cannot be used.
+    """
+    if executor not in EXECUTORS:
+        raise InputError("no such executor", field="executor", value=executor, legal=EXECUTORS)
+    with ray_pool() if executor == "ray" else worker_pool(workers) as pool:
+        yield pool
+
+
+def finished(pool: Executor, work: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:
     """Call a function in the workers with each of some arguments; yield the answers in the order in which they come.
 
     Raises:
@@ -70,14 +88,16 @@ def finished(pool: ProcessPoolExecutor, work: Callable[..., T], calls: Iterable[
             yield future.result()
     except BrokenProcessPool:
         raise WorkerLost("a worker process was killed") from None
+    except Lost as lost:
+        raise WorkerLost(f"a cell was lost with its node or worker: {lost}") from None
 
 
-def identify_tasks(pool: ProcessPoolExecutor, specs: Sequence[TaskSpec]) -> list[TaskCard]:
+def identify_tasks(pool: Executor, specs: Sequence[TaskSpec]) -> list[TaskCard]:
     """Return the card of each task."""
     return list(pool.map(_identify_task, specs))
 
 
-def identify_instances(pool: ProcessPoolExecutor, places: Sequence[Place]) -> Iterator[tuple[Place, InstanceCard]]:
+def identify_instances(pool: Executor, places: Sequence[Place]) -> Iterator[tuple[Place, InstanceCard]]:
     """Yield the card of each instance when it is known; the optimum of one without a stored certificate is sought now.
 
     Raises:
@@ -88,23 +108,46 @@ def identify_instances(pool: ProcessPoolExecutor, places: Sequence[Place]) -> It
 
 
 def execute(
-    pool: ProcessPoolExecutor, cells: Sequence[Cell], instances: Mapping[Place, InstanceCard], directory: Path
+    pool: Executor, cells: Sequence[Cell], instances: Mapping[Place, InstanceCard], directory: Path
 ) -> Iterator[Row]:
     """Run cells, store each row when its cell is finished, and yield rows in the order in which they finish.
 
     Raises:
         WorkerLost: a worker was killed.
     """
-    return finished(pool, _work, [(cell, instances[cell.task.spec, cell.instance], directory) for cell in cells])
+    calls = [(cell, instances[cell.task.spec, cell.instance]) for cell in cells]
+    if isinstance(pool, ProcessPoolExecutor):
+        yield from finished(pool, _work, [(*call, directory) for call in calls])
+        return
+    for row, log in finished(pool, _work_elsewhere, calls):
+        write_atomically(_log(directory, row.run_id), log)
+        write_row(directory, row)
+        yield row
 
 
 def _work(cell: Cell, instance: InstanceCard, directory: Path) -> Row:
-    from lts_bench.harness.runner import run_cell
-
-    task = _drawn(cell.task.spec, cell.instance, instance.draw)
-    row = run_cell(cell, task, instance.optimum, directory / LOGS / f"{cell.run_id}.log")
+    row = _run(cell, instance, _log(directory, cell.run_id))
+    # Those that left the agent's process group.
+    end_children()
     write_row(directory, row)
     return row
+
+
+def _work_elsewhere(cell: Cell, instance: InstanceCard) -> tuple[Row, bytes]:
+    """Return the row, and what the agent printed: this machine need not have the driver's files."""
+    with tempfile.TemporaryDirectory(prefix="lts-bench-") as folder:
+        log = Path(folder) / "log"
+        return _run(cell, instance, log), log.read_bytes()
+
+
+def _run(cell: Cell, instance: InstanceCard, log: Path) -> Row:
+    from lts_bench.harness.runner import run_cell
+
+    return run_cell(cell, drawn_task(cell.task.spec, cell.instance, instance.draw), instance.optimum, log)
+
+
+def _log(directory: Path, run_id: str) -> Path:
+    return directory / LOGS / f"{run_id}.log"
 
 
 def _identify_task(spec: TaskSpec) -> TaskCard:
@@ -130,5 +173,6 @@ def _task(spec: TaskSpec) -> Task:
 
 
 @lru_cache(maxsize=1)
-def _drawn(spec: TaskSpec, number: int, draw: int) -> Task:
+def drawn_task(spec: TaskSpec, number: int, draw: int) -> Task:
+    """Return a task on the machine of an instance, for the worker that asks."""
     return _task(spec).instance(number, draw)

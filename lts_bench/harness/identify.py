@@ -1,34 +1,24 @@
-"""Asks an agent for its identity, in a process of its own: importing a stranger's code is the child's risk.
-
-``python -m lts_bench.harness.identify REF FD`` writes the answer as JSON to the file descriptor.
-"""
+"""Asks an agent for its identity, in a process of its own."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from lts_bench.harness.cells import AgentCard
-from lts_bench.harness.process import bare_environment
-from lts_bench.registry import agent_digest, describe_agent, load_agent
+from lts_bench.harness.introduce import Introduction
+from lts_bench.harness.launch import origin_in, start
+from lts_bench.registry import AgentInfo, describe_agent, source_digest
 from lts_bench.specs.failure import InputError
 
 LIMIT_S = 120.0
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """An agent's card, or why there is none."""
-
-    card: AgentCard | None
-    error: str | None = None
 
 
 def absolute_ref(ref: str) -> str:
@@ -37,7 +27,7 @@ def absolute_ref(ref: str) -> str:
     return f"{Path(file).resolve()}{colon}{name}" if file.endswith(".py") else ref
 
 
-def identify_agents(refs: Sequence[str], workers: int) -> list[AgentCard]:
+def identify_agents(refs: Sequence[str], workers: int, isolation: str = "child") -> list[AgentCard]:
     """Return the card of each agent.
 
     Raises:
@@ -46,22 +36,31 @@ def identify_agents(refs: Sequence[str], workers: int) -> list[AgentCard]:
     for ref in refs:
         describe_agent(ref)
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        return list(pool.map(_identify, map(absolute_ref, refs)))
+        return list(pool.map(partial(_identify, isolation=isolation), map(absolute_ref, refs)))
 
 
-def _identify(ref: str) -> AgentCard:
+def _identify(ref: str, isolation: str) -> AgentCard:
+    info = describe_agent(ref)
+    if info.broken:
+        raise InputError(info.broken, source=info.origin, field="agent")
+    told = _introduction(ref, info, isolation)
+    if told.error is not None:
+        raise InputError(told.error)
+    return AgentCard(ref, told.name, told.version, told.track, told.parameters, source_digest(info))
+
+
+def _introduction(ref: str, info: AgentInfo, isolation: str) -> Introduction:
     reader, writer = os.pipe()
     with tempfile.TemporaryDirectory(prefix="lts-bench-") as home, os.fdopen(reader, "rb") as answers:
-        command = [sys.executable, "-m", "lts_bench.harness.identify", ref, str(writer)]
-        process = subprocess.Popen(
-            command,
-            cwd=home,
-            env=bare_environment(home),
-            stdin=subprocess.DEVNULL,
+        process = start(
+            "lts_bench.harness.introduce",
+            writer,
+            info,
+            isolation,
+            home,
+            origin_in(info, isolation),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            pass_fds=(writer,),
-            start_new_session=True,
         )
         os.close(writer)
         try:
@@ -71,32 +70,8 @@ def _identify(ref: str) -> AgentCard:
             process.communicate()
             raise InputError(f"cannot be imported within {LIMIT_S:g} s", field="agent", value=ref) from None
         data = answers.read()
-    if not data:
-        last = (stderr.decode(errors="replace").strip().splitlines() or [f"exit code {process.returncode}"])[-1]
-        raise InputError(f"cannot be imported: {last}", field="agent", value=ref)
-    answer = msgspec.json.decode(data, type=Answer)
-    if answer.card is None:
-        raise InputError(str(answer.error))
-    return answer.card
-
-
-def _answer(ref: str) -> Answer:
     try:
-        agent: Any = load_agent(ref)()
-        card = AgentCard(ref, agent.name, agent.version, agent.track, agent.parameters, agent_digest(ref))
-    except InputError as error:
-        return Answer(None, str(error))
-    return Answer(card)
-
-
-def main() -> None:
-    """Write the identity of the agent named on the command line."""
-    ref, descriptor = sys.argv[1:]
-    answer = msgspec.json.encode(_answer(ref))
-    with os.fdopen(int(descriptor), "wb") as file:
-        file.write(answer)
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    main()
+        return msgspec.json.decode(data, type=Introduction)
+    except msgspec.DecodeError:
+        last = (stderr.decode(errors="replace").strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+        raise InputError(f"cannot be imported: {last}", field="agent", value=ref) from None

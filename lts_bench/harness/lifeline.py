@@ -9,9 +9,12 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.5
 
 groups: set[int] = set()
@@ -29,6 +32,32 @@ def end_with_groups(sign: int, frame: FrameType | None) -> None:
     for group in tuple(groups):
         kill_group(group, signal.SIGKILL)
     os._exit(128 + sign)
+
+
+def family(pid: int) -> Iterator[int]:
+    """Yield a process and its descendants; only itself where the kernel does not list children."""
+    yield pid
+    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in listed.read_text().split():
+                yield from family(int(child))
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends, so that `end_children` finds them."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_children() -> None:
+    """Kill all descendants of this process, and wait for them."""
+    while others := [pid for pid in family(os.getpid()) if pid != os.getpid()]:
+        for pid in others:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.wait():
+                pass
 
 
 def die_with_parent(sign: signal.Signals, parent: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,23 +18,14 @@ from types import TracebackType
 from typing import Self
 
 from lts_bench.harness import lifeline, wire
+from lts_bench.harness.launch import start
+from lts_bench.registry import AgentInfo
 
 GRACE_S = 2.0
 RUSAGE_BYTES = 1 if sys.platform == "darwin" else 1024
 """The unit of ``ru_maxrss``."""
-KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-
-
-def bare_environment(home: str) -> dict[str, str]:
-    """Return the environment of an agent: enough to import, one thread, nothing about who runs it."""
-    kept = {name: _absolute(os.environ[name]) for name in KEPT_VARIABLES if os.environ.get(name)}
-    fixed = {"HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg"}
-    return kept | fixed | dict.fromkeys(ONE_THREAD, "1")
-
-
-def _absolute(paths: str) -> str:
-    return os.pathsep.join(str(Path(path).absolute()) for path in paths.split(os.pathsep))
+SHELL_SIGNAL = 128
+"""The exit code of a shell, or a sandbox, whose process was ended by signal s is so much more than s."""
 
 
 class AgentProcess:
@@ -46,21 +38,27 @@ class AgentProcess:
         peak_memory_bytes: after the end.
     """
 
-    def __init__(self, log: Path) -> None:
-        """Start ``lts_bench.harness.child``, its output going to a log."""
+    def __init__(self, info: AgentInfo, isolation: str, log: Path) -> None:
+        """Start ``lts_bench.harness.child``.
+
+        Args:
+            info: the agent.
+            isolation: ``child`` or ``sealed``.
+            log: gets what the agent printed, after the end.
+        """
         self._home = tempfile.TemporaryDirectory(prefix="lts-bench-", ignore_cleanup_errors=True)
         self.connection, theirs = socket.socketpair()
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("wb") as output, theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "lts_bench.harness.child", str(theirs.fileno())],
-                cwd=self._home.name,
-                env=bare_environment(self._home.name),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
+        # Without a name: the log's own would tell the agent which cell it plays.
+        self._output, self._log = tempfile.TemporaryFile(), log  # noqa: SIM115 (closed at the end)
+        with theirs:
+            self._process = start(
+                "lts_bench.harness.child",
+                theirs.fileno(),
+                info,
+                isolation,
+                self._home.name,
+                stdout=self._output,
                 stderr=subprocess.STDOUT,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
             )
         self.exit_code: int | None = None
         self.cpu_s, self.peak_memory_bytes = 0.0, 0
@@ -79,6 +77,10 @@ class AgentProcess:
         self.stop()
         self.connection.close()
         self._home.cleanup()
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._output, self._log.open("wb") as log:
+            self._output.seek(0)
+            shutil.copyfileobj(self._output, log)
 
     def send(self, kind: bytes, payload: bytes, deadline_s: float) -> None:
         """Send a frame, or raise TimeoutError: an agent that does not listen must not hold the harness."""
@@ -91,25 +93,31 @@ class AgentProcess:
 
     def dismiss(self) -> None:
         """Hang up and give the process time to end by itself."""
-        self._note_memory()
+        self._note_living()
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
         self._reaper.join(GRACE_S)
 
     def stop(self) -> None:
         """End the whole group: a request first, then force."""
-        self._note_memory()
+        self._note_living()
         for sign in (signal.SIGTERM, signal.SIGKILL):
             if self._reaper.is_alive():
                 lifeline.kill_group(self._process.pid, sign)
                 self._reaper.join(GRACE_S if sign == signal.SIGTERM else None)
 
-    def _note_memory(self) -> None:
-        # Linux counts what the parent had before exec into ru_maxrss, so ask the living process.
-        with contextlib.suppress(OSError):
-            status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="utf-8")
-            peak = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
-            self.peak_memory_bytes = int(peak[1]) * 1024 if peak else self.peak_memory_bytes
+    def _note_living(self) -> None:
+        # Linux counts what the parent had before exec into ru_maxrss, and a sandbox hides what is in it from wait4: so
+        # ask the living processes.
+        ticks = 0
+        for pid in lifeline.family(self._process.pid):
+            with contextlib.suppress(OSError):
+                status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+                peak = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+                self.peak_memory_bytes = max(self.peak_memory_bytes, int(peak[1]) * 1024 if peak else 0)
+                times = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:15]
+                ticks += sum(map(int, times))
+        self.cpu_s = max(self.cpu_s, ticks / os.sysconf("SC_CLK_TCK"))
 
     def _reap(self) -> None:
         pid = self._process.pid
@@ -117,8 +125,10 @@ class AgentProcess:
         # What the agent started must not outlive it, nor keep the wire open.
         lifeline.kill_group(pid, signal.SIGKILL)
         lifeline.groups.discard(pid)
-        self._process.returncode = self.exit_code = os.waitstatus_to_exitcode(status)
-        self.cpu_s = usage.ru_utime + usage.ru_stime
+        code = os.waitstatus_to_exitcode(status)
+        # A sandbox tells of a signal in the manner of a shell.
+        self._process.returncode = self.exit_code = SHELL_SIGNAL - code if code > SHELL_SIGNAL else code
+        self.cpu_s = max(self.cpu_s, usage.ru_utime + usage.ru_stime)
         self.peak_memory_bytes = self.peak_memory_bytes or usage.ru_maxrss * RUSAGE_BYTES
 
 

@@ -8,6 +8,7 @@ import resource
 import signal
 import time
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,14 +19,22 @@ from lts_bench.budget import BudgetExhausted, Meter
 from lts_bench.harness import wire
 from lts_bench.harness.cells import Cell
 from lts_bench.harness.child import Done, Setup, run_agent
+from lts_bench.harness.launch import origin_in
 from lts_bench.harness.process import RUSAGE_BYTES, AgentProcess, deadline_after
 from lts_bench.problem import REFERENCE, LocalProblem
+from lts_bench.registry import describe_agent
 from lts_bench.results.provenance import provenance
 from lts_bench.results.rescoring import best_of
 from lts_bench.results.schema import Best, Cost, Optimum, Point, Row, Status, score_of, trace_digest
 
 if TYPE_CHECKING:
     from lts_bench.task import Task
+
+
+MEMORY_BYTES = 8 << 30
+"""That an agent's process may take, as private memory."""
+SECONDS_DIGITS = 6
+"""Of the moments of a trace."""
 
 
 class Ending(NamedTuple):
@@ -67,7 +76,7 @@ def run_cell(cell: Cell, task: Task, optimum: Optimum, log: Path) -> Row:
     stopwatch = Stopwatch(task)
     meter = Meter(stopwatch, cell.budget, task.space, feedback=task.feedback)
     started = time.perf_counter()
-    run = _run_in_child if cell.isolation == "child" else _run_here
+    run = _run_here if cell.isolation == "in_process" else _run_in_child
     ending = run(cell, LocalProblem(meter, features), log)
     wall_s = time.perf_counter() - started
     cost = Cost(
@@ -85,9 +94,10 @@ def run_cell(cell: Cell, task: Task, optimum: Optimum, log: Path) -> Row:
 
 def _run_in_child(cell: Cell, problem: LocalProblem, log: Path) -> Ending:
     deadline_s = deadline_after(cell.budget.seconds)
-    with AgentProcess(log) as process:
+    info = _described(cell.agent.ref)
+    with AgentProcess(info, cell.isolation, log) as process:
         try:
-            process.send(wire.SETUP, _setup(cell, problem), deadline_s)
+            process.send(wire.SETUP, _setup(cell, origin_in(info, cell.isolation), problem), deadline_s)
             done = _serve(process, problem, deadline_s)
             process.dismiss()
             status, error = _verdict(done)
@@ -102,11 +112,15 @@ def _run_in_child(cell: Cell, problem: LocalProblem, log: Path) -> Ending:
         return Ending(status, error, process.cpu_s, process.peak_memory_bytes)
 
 
-def _setup(cell: Cell, problem: LocalProblem) -> bytes:
+_described = lru_cache(maxsize=64)(describe_agent)
+
+
+def _setup(cell: Cell, origin: str, problem: LocalProblem) -> bytes:
     setup = Setup(
-        ref=cell.agent.ref,
-        parent=os.getpid(),
+        origin=origin,
+        parent=None if cell.isolation == "sealed" else os.getpid(),
         seed=cell.agent_seed,
+        memory_bytes=MEMORY_BYTES,
         budget=cell.budget,
         space=problem.space.to_dict(),
         feature_names=problem.feature_names,
@@ -148,6 +162,8 @@ def _verdict(done: Done) -> tuple[Status, str | None]:
 def _sudden_end(exit_code: int | None) -> tuple[Status, str]:
     if exit_code is None:
         return Status.CRASH, "the agent's process hung up"
+    if exit_code == -signal.SIGXCPU:
+        return Status.TIMEOUT, "took more processor seconds than the budget has"
     if exit_code == -signal.SIGKILL:
         return Status.OOM, "killed from outside, most likely for lack of memory"
     how = signal.Signals(-exit_code).name if exit_code < 0 else f"exit code {exit_code}"
@@ -157,7 +173,7 @@ def _sudden_end(exit_code: int | None) -> tuple[Status, str]:
 def _run_here(cell: Cell, problem: LocalProblem, log: Path) -> Ending:
     started = time.process_time()
     with _printing_to(log):
-        done = run_agent(cell.agent.ref, problem, cell.agent_seed)
+        done = run_agent(_described(cell.agent.ref).origin, problem, cell.agent_seed)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RUSAGE_BYTES
     return Ending(*_verdict(done), time.process_time() - started, peak)
 
@@ -176,12 +192,7 @@ def _printing_to(log: Path) -> Iterator[None]:
 def _row(cell: Cell, task: Task, optimum: Optimum, meter: Meter, ending: Ending, cost: Cost) -> Row:
     (status, error), best = _outcome(ending, meter), _best(task, meter)
     trace = tuple(
-        Point(
-            evaluation=point.evaluation,
-            seconds=point.seconds,
-            goodput_per_npu=point.goodput_per_npu,
-            strategy=task.space.decode(np.array(point.vector)).to_json(),
-        )
+        Point(point.evaluation, round(point.seconds, SECONDS_DIGITS), point.goodput_per_npu, point.vector)
         for point in meter.trace
     )
     return Row(

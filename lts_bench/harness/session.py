@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor
 from pathlib import Path
 
 import msgspec
 
 from lts_bench.budget import parse_budget
 from lts_bench.harness.cells import Cell, InstanceCard, make_cells, shard
-from lts_bench.harness.execute import Place, execute, identify_instances, identify_tasks, worker_pool
+from lts_bench.harness.execute import Place, execute, identify_instances, identify_tasks, open_pool
 from lts_bench.harness.identify import identify_agents
+from lts_bench.harness.sealed import bubblewrap
 from lts_bench.results.grids import Grid
 from lts_bench.results.schema import Row, Status
 from lts_bench.results.store import read_row, write_grid
@@ -19,7 +20,6 @@ from lts_bench.specs.failure import InputError
 from lts_bench.specs.suite import Suite
 
 RETRIED = (Status.CRASH, Status.TIMEOUT, Status.OOM)
-EXECUTORS = ("local",)
 
 Progress = Callable[[int, int, str], None]
 """Told what is done of how much, and what that is."""
@@ -64,14 +64,14 @@ def run_suite(suite: Suite, options: Options, progress: Progress) -> Session:
             strategy.
         WorkerLost: a worker was killed.
     """
-    if options.executor not in EXECUTORS:
-        raise InputError("no such executor", field="executor", value=options.executor, legal=EXECUTORS)
     budget, seeds = parse_budget(suite.budget), range(1, suite.seeds + 1)
     make_cells([], [], seeds, budget, options.isolation)
-    agents = identify_agents(suite.agents, options.workers)
+    if options.isolation == "sealed":
+        bubblewrap()
+    agents = identify_agents(suite.agents, options.workers, options.isolation)
     directory = options.out / suite.name
     grid = Grid.of(suite)
-    with worker_pool(options.workers) as pool:
+    with open_pool(options.executor, options.workers) as pool:
         tasks = identify_tasks(pool, suite.tasks)
         cells = shard(make_cells(agents, tasks, seeds, budget, options.isolation), *options.shard)
         rows, notes = _finished(cells, directory, options)
@@ -85,7 +85,7 @@ def run_suite(suite: Suite, options: Options, progress: Progress) -> Session:
     return Session(grid, tuple(rows[cell.run_id] for cell in cells), tuple(notes))
 
 
-def _instances(pool: ProcessPoolExecutor, cells: Sequence[Cell], progress: Progress) -> dict[Place, InstanceCard]:
+def _instances(pool: Executor, cells: Sequence[Cell], progress: Progress) -> dict[Place, InstanceCard]:
     places = list(dict.fromkeys((cell.task.spec, cell.instance) for cell in cells))
     instances: dict[Place, InstanceCard] = {}
     for place, card in identify_instances(pool, places):

@@ -70,7 +70,7 @@ class Board(msgspec.Struct, frozen=True):
 def make_board(grid: Grid, rows: Iterable[Row]) -> Board:
     """Build the board of a suite from the rows that belong to it."""
     mine = grid.rows(rows)
-    latest = max((row.provenance.cost_model for row in mine), key=_version_key, default="")
+    latest = max((row.provenance.cost_model for row in mine), key=version_key, default="")
     current = [row for row in mine if row.provenance.cost_model == latest]
     agents = _by_agent(current)
     entries = [entry for track in TRACKS for entry in _track_entries(grid, track, agents)]
@@ -80,7 +80,8 @@ def make_board(grid: Grid, rows: Iterable[Row]) -> Board:
     return Board(grid, tuple(entries), tasks, stale=len(mine) - len(current), bounds=bounds)
 
 
-def _version_key(version: str) -> tuple[tuple[int, str], ...]:
+def version_key(version: str) -> tuple[tuple[int, str], ...]:
+    """Return what orders versions of the cost model."""
     return tuple((int(part) if part.isdigit() else -1, part) for part in version.split("."))
 
 

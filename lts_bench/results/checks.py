@@ -11,10 +11,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from lts_bench.budget import parse_budget
 from lts_bench.exact.certificates import Certificate
-from lts_bench.results.rescoring import TOLERANCE, rescored, same
+from lts_bench.results.rescoring import TOLERANCE, best_of, rescored, same
 from lts_bench.results.schema import Best, Row, Status
 from lts_bench.specs.failure import InputError
 from lts_bench.task import Task
@@ -47,11 +48,11 @@ class Evidence:
 
     @cached_property
     def points(self) -> list[Best | InputError]:
-        """The trace's strategies, scored again; an error for one that cannot be."""
+        """The trace's vectors, scored again; an error for one that cannot be."""
         found: list[Best | InputError] = []
         for point in self.row.trace:
             try:
-                found.append(rescored(self.task, point.strategy))
+                found.append(best_of(self.task, np.array(point.vector, dtype=np.int64)))
             except InputError as error:
                 found.append(error)
         return found
@@ -108,7 +109,8 @@ def check_best(evidence: Evidence) -> Problems:
     best = evidence.row.best
     if best is None:
         return
-    if best.strategy != evidence.row.trace[-1].strategy:
+    last = evidence.points[-1]
+    if isinstance(last, Best) and best.strategy != last.strategy:
         yield Problem("best.strategy", "is not the last of the trace")
     try:
         found = rescored(evidence.task, best.strategy)
@@ -125,7 +127,7 @@ def check_trace(evidence: Evidence) -> Problems:
     """Every improvement is feasible and reaches the goodput that the row says."""
     for index, (point, found) in enumerate(zip(evidence.row.trace, evidence.points, strict=True)):
         if isinstance(found, InputError):
-            yield Problem(f"trace[{index}].strategy", str(found))
+            yield Problem(f"trace[{index}].vector", str(found))
         elif not same(point.goodput_per_npu, found.goodput_per_npu):
             message = f"is {point.goodput_per_npu}, re-scored {found.goodput_per_npu}"
             yield Problem(f"trace[{index}].goodput_per_npu", message)

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import msgspec
 
+from lts_bench.results.card import CARD_FILE, read_card
 from lts_bench.results.schema import Row
 from lts_bench.specs.failure import InputError
 from lts_bench.specs.suite import Suite, list_suites, load_suite
 from lts_bench.specs.taskspec import TaskSpec
 
 GRID_FILE = "suite.json"
+GRID_FILES = (GRID_FILE, CARD_FILE)
+"""What tells which suites the rows beside it belong to."""
 
 
 class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,16 +56,17 @@ def read_grid(path: Path) -> Grid:
         raise InputError(str(error), source=str(path)) from None
 
 
-def add_grid(grids: dict[str, Grid], file: Path) -> None:
-    """Add the grid of a file to those of other files.
+def add_grids(grids: dict[str, Grid], file: Path) -> None:
+    """Add the grid of a ``suite.json``, or those of the built-in suites that a card names, to those of other files.
 
     Raises:
-        InputError: it is broken, or differs from one of the same name.
+        InputError: the file is broken, or a grid differs from one of the same name.
     """
-    grid = read_grid(file)
-    if grids.setdefault(grid.name, grid) != grid:
-        rule = "another suite of this name has other tasks, seeds or budget"
-        raise InputError(rule, source=str(file), field="name", value=grid.name)
+    is_card = file.name == CARD_FILE
+    for grid in [Grid.of(load_suite(name)) for name in read_card(file).suites] if is_card else [read_grid(file)]:
+        if grids.setdefault(grid.name, grid) != grid:
+            rule = "another suite of this name has other tasks, seeds or budget"
+            raise InputError(rule, source=str(file), field="name", value=grid.name)
 
 
 def built_in_grids(tasks: Iterable[str]) -> dict[str, Grid]:

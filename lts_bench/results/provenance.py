@@ -29,7 +29,7 @@ def _surroundings() -> dict[str, Any]:
         "package": lts_bench.__version__,
         "commit": commit,
         "dirty": None if commit is None else bool(_git("status", "--porcelain")),
-        "lock_digest": _lock_digest(),
+        "lock_digest": lock_digest(installed_packages()),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpu": _cpu(),
@@ -50,10 +50,19 @@ def _git(*arguments: str) -> str | None:
     return answer.stdout.strip()
 
 
-def _lock_digest() -> str:
-    """Digest the names and versions of all installed packages."""
-    pins = sorted({f"{found.name.lower()}=={found.version}" for found in distributions()})
-    return hashlib.sha256("\n".join(pins).encode()).hexdigest()
+def environment() -> dict[str, Any]:
+    """Return what this machine is and which packages are installed."""
+    return {**_surroundings(), "packages": installed_packages()}
+
+
+def installed_packages() -> list[str]:
+    """Return the name and version of every installed package, sorted."""
+    return sorted({f"{found.name.lower()}=={found.version}" for found in distributions()})
+
+
+def lock_digest(packages: list[str]) -> str:
+    """Digest names and versions of packages."""
+    return hashlib.sha256("\n".join(packages).encode()).hexdigest()
 
 
 def _cpu() -> str:

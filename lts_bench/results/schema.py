@@ -13,10 +13,13 @@ from typing import Annotated, Any
 import msgspec
 
 from lts_bench.results.identity import run_id
+from lts_bench.results.upgrades import UPGRADES, upgraded
 from lts_bench.specs.failure import InputError, did_you_mean
 from lts_bench.specs.loading import RuleError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+VERSIONS = (*sorted(UPGRADES), SCHEMA_VERSION)
+"""What can be read."""
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
@@ -37,13 +40,17 @@ FAILED = (Status.CRASH, Status.OOM, Status.INVALID, Status.NO_SOLUTION)
 """What scores 0, whatever was found before; a timeout ends a search and keeps its best."""
 
 
-class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An improvement: the evaluation (counted from 1) that found a better feasible strategy."""
+class Point(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """An improvement: the evaluation (counted from 1) that found a better feasible strategy.
+
+    In JSON a list: [evaluation, seconds, tokens/s and NPU, vector]. The vector is of the space that the row's
+    ``space_digest`` names.
+    """
 
     evaluation: Annotated[int, msgspec.Meta(ge=1)]
     seconds: Amount
     goodput_per_npu: Amount
-    strategy: dict[str, Any]
+    vector: tuple[Count, ...]
 
 
 class Best(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -177,17 +184,16 @@ def score_of(status: Status, best: Best | None, optimum: Optimum) -> float:
 
 def trace_digest(trace: tuple[Point, ...]) -> str:
     """Digest a trace without its seconds, so that re-runs agree."""
-    points = [[point.evaluation, point.goodput_per_npu, point.strategy] for point in trace]
-    return hashlib.sha256(msgspec.json.encode(points, order="sorted")).hexdigest()
+    points = [[point.evaluation, point.goodput_per_npu, point.vector] for point in trace]
+    return hashlib.sha256(msgspec.json.encode(points)).hexdigest()
 
 
 def outcome(row: Row) -> dict[str, Any]:
     """Return what re-runs of a cell must agree in: identity and outcome, neither cost, provenance nor isolation."""
     data: dict[str, Any] = msgspec.to_builtins(row)
-    for name in ("cost", "provenance", "isolation", "error"):
+    # The digest stands for the trace without its seconds.
+    for name in ("cost", "provenance", "isolation", "error", "trace"):
         del data[name]
-    for point in data["trace"]:
-        del point["seconds"]
     return data
 
 
@@ -212,19 +218,17 @@ def decode_row(data: bytes, source: str) -> Row:
         source: the file, and the line if there are several, for messages.
 
     Raises:
-        InputError: not JSON, another schema version, a missing, unknown or wrong field.
+        InputError: not JSON, an unknown schema version, a missing, unknown or wrong field.
     """
     try:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"not a JSON document: {error}", source=source) from None
     version = document.get("schema_version") if isinstance(document, dict) else None
-    if version != SCHEMA_VERSION:
-        raise InputError(
-            "unknown schema version", source=source, field="schema_version", value=version, legal=[SCHEMA_VERSION]
-        )
+    if version not in VERSIONS:
+        raise InputError("unknown schema version", source=source, field="schema_version", value=version, legal=VERSIONS)
     try:
-        return msgspec.convert(document, Row)
+        return msgspec.convert(document if version == SCHEMA_VERSION else upgraded(document, source), Row)
     except msgspec.ValidationError as error:
         broken = error.__cause__
         if isinstance(broken, RuleError):

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from lts_bench.results.grids import GRID_FILE, Grid, add_grid, built_in_grids
+from lts_bench.results.card import CARD_FILE
+from lts_bench.results.grids import GRID_FILE, GRID_FILES, Grid, add_grids, built_in_grids
 from lts_bench.results.schema import Row, decode_row, encode_row, outcome
 from lts_bench.specs.failure import InputError
 
@@ -111,8 +112,8 @@ def read_store(paths: Sequence[Path]) -> Stored:
     grids: dict[str, Grid] = {}
     notes: list[str] = []
     for file in result_files(paths):
-        if file.name == GRID_FILE:
-            add_grid(grids, file)
+        if file.name in GRID_FILES:
+            add_grids(grids, file)
             continue
         for document in documents(file, notes):
             merge(rows, origin, document.row(), document.source)
@@ -120,14 +121,15 @@ def read_store(paths: Sequence[Path]) -> Stored:
 
 
 def result_files(paths: Sequence[Path]) -> Iterator[Path]:
-    """Files of rows and grids in some directories, sorted.
+    """Files of rows, grids and cards in some directories, sorted.
 
     Raises:
         InputError: a path does not exist.
     """
     for path in paths:
         if path.is_dir():
-            yield from sorted(file for file in path.rglob("*.json*") if file.suffix in (".json", ".jsonl"))
+            found = [*path.rglob("*.json"), *path.rglob("*.jsonl"), *path.rglob(CARD_FILE)]
+            yield from sorted(found)
         elif path.exists():
             yield path
         else:

@@ -14,7 +14,7 @@ import msgspec
 from lts_bench.cost.model import COST_MODEL_VERSION
 from lts_bench.exact.certificates import certificate_of, stored_certificates
 from lts_bench.results.checks import L0, L1, Evidence, Problem, Problems, Record, check_certificate, check_task, records
-from lts_bench.results.grids import GRID_FILE, Grid, add_grid
+from lts_bench.results.grids import GRID_FILES, Grid, add_grids
 from lts_bench.results.schema import Row
 from lts_bench.results.store import Stored, documents, merge, result_files
 from lts_bench.specs.failure import InputError
@@ -23,13 +23,8 @@ from lts_bench.specs.taskspec import TaskSpec
 from lts_bench.task import Task
 
 
-def verification_document(paths: Sequence[Path]) -> dict[str, Any]:
-    """What ``lts-bench verify`` answers.
-
-    Raises:
-        InputError: a path does not exist, or there are no results.
-    """
-    found = verify(paths)
+def verification_document(found: Sequence[Record]) -> dict[str, Any]:
+    """What ``lts-bench verify`` answers."""
     failed = sum(not record.ok for record in found)
     return {"failed": failed, "checks": [msgspec.to_builtins(record) for record in found]}
 
@@ -49,7 +44,7 @@ def verify(paths: Sequence[Path]) -> list[Record]:
         InputError: a path does not exist, or there are no results.
     """
     found: list[Record] = []
-    stored, sources = _read(paths, found)
+    stored, sources = read_readable(paths, found)
     if not found:
         raise InputError("no results are there", value=", ".join(map(str, paths)))
     current = [row for row in stored.rows.values() if row.provenance.cost_model == COST_MODEL_VERSION]
@@ -81,16 +76,16 @@ def _well_formed(row: Row, source: str) -> Iterator[Record]:
         yield from records("L0", name, source, check(row))
 
 
-def _read(paths: Sequence[Path], found: list[Record]) -> tuple[Stored, dict[str, str]]:
+def read_readable(paths: Sequence[Path], found: list[Record]) -> tuple[Stored, dict[str, str]]:
     """Read what can be read; give it with the source of each row, and add a record for each document."""
     rows: dict[str, Row] = {}
     sources: dict[str, str] = {}
     grids: dict[str, Grid] = {}
     notes: list[str] = []
     for file in result_files(paths):
-        if file.name == GRID_FILE:
+        if file.name in GRID_FILES:
             with _recorded(found, "grid", str(file)):
-                add_grid(grids, file)
+                add_grids(grids, file)
             continue
         for document in documents(file, notes):
             with _recorded(found, "row", document.source):

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from sandboxes import needs_bubblewrap
 from small_task import OPTIMUM, SPEC, SmallTask, agent_file, random_agent, small_cell
 
 from lts_bench.budget import Budget, Meter
@@ -35,12 +36,50 @@ def gone(pid: int) -> bool:
     return False
 
 
-def test_both_isolations_give_the_same_outcome(tmp_path: Path) -> None:
+@pytest.mark.parametrize("isolation", ["child", pytest.param("sealed", marks=needs_bubblewrap)])
+def test_all_isolations_give_the_same_outcome(tmp_path: Path, isolation: str) -> None:
     ref = random_agent(tmp_path)
-    child, here = (run(ref, tmp_path, isolation=isolation) for isolation in ("child", "in_process"))
-    assert outcome(child) == outcome(here)
-    assert (child.status, child.cost.evaluations) == (Status.OK, 50)
-    assert (child.cost.unique, child.cost.infeasible) == (here.cost.unique, here.cost.infeasible)
+    apart, here = (run(ref, tmp_path, isolation=each) for each in (isolation, "in_process"))
+    assert outcome(apart) == outcome(here)
+    assert (apart.status, apart.cost.evaluations, apart.isolation) == (Status.OK, 50, isolation)
+    assert (apart.cost.unique, apart.cost.infeasible) == (here.cost.unique, here.cost.infeasible)
+    assert apart.cost.agent_cpu_s > 0
+    assert apart.cost.peak_memory_bytes > 10e6
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize(
+    ("body", "status", "error"),
+    [
+        ("import time; problem.evaluate([[3, 15, 15]]); time.sleep(3600)", Status.TIMEOUT, "stopped after 1.5 s"),
+        ("import os; os.kill(os.getpid(), 11)", Status.CRASH, "the agent's process ended without a word (SIGSEGV)"),
+        ("import os; os.kill(os.getpid(), 9)", Status.OOM, "killed from outside, most likely for lack of memory"),
+        ("import os; os._exit(3)", Status.CRASH, "the agent's process ended without a word (exit code 3)"),
+        ("raise KeyError('x')", Status.CRASH, "KeyError: 'x'"),
+        (
+            "import numpy; numpy.ones(8 << 30, dtype=numpy.uint8)",
+            Status.OOM,
+            "numpy._core",
+        ),
+    ],
+)
+def test_ends_in_a_sandbox_are_rows_too(tmp_path: Path, body: str, status: Status, error: str) -> None:
+    row = run(agent_file(tmp_path, body), tmp_path, isolation="sealed", seconds=1.5)
+    assert row.status == status
+    assert row.error is not None
+    assert row.error.startswith(error)
+
+
+def test_processor_seconds_end_with_the_budgets(tmp_path: Path) -> None:
+    body = """
+        import resource
+        assert resource.getrlimit(resource.RLIMIT_CPU) == (31, 32)
+        resource.setrlimit(resource.RLIMIT_CPU, (1, 32))
+        while True:
+            pass
+    """
+    row = run(agent_file(tmp_path, body), tmp_path)
+    assert (row.status, row.error) == (Status.TIMEOUT, "took more processor seconds than the budget has")
 
 
 def test_the_seed_decides(tmp_path: Path) -> None:
@@ -65,9 +104,9 @@ def test_the_agents_seed_tells_nothing_of_the_instance(tmp_path: Path) -> None:
 def test_an_agent_is_told_neither_task_nor_instance(tmp_path: Path) -> None:
     cell = small_cell("x.py:X", seed=77, instance=77)
     problem = LocalProblem(Meter(SmallTask().evaluate, cell.budget, SmallTask().space), SmallTask().features)
-    setup = msgspec.json.decode(runner._setup(cell, problem))
+    setup = msgspec.json.decode(runner._setup(cell, "x.py:X", problem))
     assert setup.pop("seed") == cell.agent_seed
-    assert sorted(setup) == ["budget", "feature_names", "features", "parent", "ref", "space"]
+    assert sorted(setup) == ["budget", "feature_names", "features", "memory_bytes", "origin", "parent", "space"]
     del setup["parent"]
     words = json.dumps(setup)
     assert not [word for word in (SPEC.name, SPEC.model, SPEC.cluster, cell.task.digest, "77") if word in words]
@@ -95,7 +134,7 @@ def test_a_row_has_what_a_replay_needs(tmp_path: Path) -> None:
     vector = task.space.encode(Strategy(degrees, sharding, even_stages(2, 1)))
     assert task.evaluate(vector[np.newaxis])["goodput_per_npu"][0] == row.best.goodput_per_npu
     assert row.best.slo_margin == pytest.approx(0.2)
-    assert row.trace[-1].strategy == best
+    assert row.trace[-1].vector == tuple(vector)
 
 
 def test_never_more_than_the_budget_and_the_prefix_counts(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def scaled(row: Row, factor: float) -> dict[str, Any]:
 
 
 def test_what_a_run_leaves_is_right(rows: list[Row], tmp_path: Path) -> None:
-    document = verification_document([store(tmp_path, rows)])
+    document = verification_document(verify([store(tmp_path, rows)]))
     assert (document["failed"], verification_lines(document)) == (0, [f"{len(document['checks'])} checks, 0 failed"])
     names = {check["name"] for check in document["checks"]}
     assert names == {
@@ -125,8 +125,8 @@ def test_lines_of_a_jsonl_are_named(rows: list[Row], tmp_path: Path) -> None:
     [
         (b'"seed":1', b'"seed":"1"', "seed"),
         (b'"trace_digest":"', b'"trace_digest":"0', "trace_digest"),
-        (b'"evaluation":1,', b'"evaluation":99,', "trace"),
-        (b'"schema_version":1', b'"schema_version":9', "schema_version"),
+        (b'"trace":[[1,', b'"trace":[[99,', "trace"),
+        (b'"schema_version":2', b'"schema_version":9', "schema_version"),
     ],
 )
 def test_a_row_that_breaks_the_schema_is_named(
@@ -193,19 +193,26 @@ def test_every_answer_of_the_final_strategy_is_scored_again(rows: list[Row], tmp
     assert told(tmp_path) == {("best", f"best.{field}")}
 
 
+@pytest.mark.parametrize("vector", [(), (0,), (10**6,) * len(TASK.space.names), (0,) * (len(TASK.space.names) + 1)])
+def test_a_vector_that_cannot_be_scored_is_named(rows: list[Row], tmp_path: Path, vector: tuple[int, ...]) -> None:
+    victim = longest(rows)
+    trace = (msgspec.structs.replace(victim.trace[0], vector=vector), *victim.trace[1:])
+    tampered(rows, tmp_path, {"trace": trace})
+    assert told(tmp_path) == {("trace", "trace[0].vector")}
+
+
 @pytest.mark.parametrize(
     "strategy", [{"tp": 3}, {"tp": 1, "sharding": {"nothing": ["R"]}}, {"pp": 2, "stages": [1, 31]}]
 )
 def test_a_strategy_that_cannot_be_scored_is_named(rows: list[Row], tmp_path: Path, strategy: dict[str, Any]) -> None:
-    victim = longest(rows)
-    trace = (msgspec.structs.replace(victim.trace[0], strategy=strategy), *victim.trace[1:])
-    tampered(rows, tmp_path, {"trace": trace})
-    assert ("trace", "trace[0].strategy") in told(tmp_path)
+    tampered(rows, tmp_path, {"best": msgspec.structs.replace(longest(rows).best, strategy=strategy)})
+    assert told(tmp_path) == {("best", "best.strategy")}
 
 
 def test_the_final_strategy_is_the_last_of_the_trace(rows: list[Row], tmp_path: Path) -> None:
     victim = longest(rows)
-    best = msgspec.structs.replace(victim.best, strategy=victim.trace[0].strategy)
+    other = TASK.space.decode(victim.trace[0].vector).to_json()
+    best = msgspec.structs.replace(victim.best, strategy=other)
     tampered(rows, tmp_path, {"best": best})
     assert ("best", "best.strategy") in told(tmp_path)
 
@@ -256,7 +263,7 @@ def test_rows_of_another_cost_model_are_told_and_are_no_failure(rows: list[Row],
         longest(rows), run_id="0" * 64, optimum=None, regret=None,
         provenance=msgspec.structs.replace(rows[0].provenance, cost_model="0"),
     )  # fmt: skip
-    document = verification_document([store(tmp_path, [*rows, older])])
+    document = verification_document(verify([store(tmp_path, [*rows, older])]))
     assert document["failed"] == 0
     assert verification_lines(document)[0] == (
         f"{tmp_path}/{'0' * 64}.json: provenance.cost_model: is 0: not verifiable under version {COST_MODEL_VERSION}"
