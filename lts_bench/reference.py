@@ -43,7 +43,8 @@ def find_reference(task: Task) -> Reference:
     if answers["feasible"].any():
         return _reference(task, vectors, answers["goodput_per_npu"], meets_slo=True)
     least = vectors[answers["violation"].sum(axis=1).argmin()][None]
-    relaxed = type(task)(msgspec.structs.replace(task.spec, workload=msgspec.structs.replace(task.workload, slo=Slo())))
+    workload = msgspec.structs.replace(task.workload, slo=Slo())
+    relaxed = type(task)(msgspec.structs.replace(task.spec, workload=workload), parts=task.parts)
     goodput = relaxed.evaluate(least)["goodput_per_npu"]
     if goodput[0] <= 0:
         raise InputError("no strategy of Megatron's pattern fits the memory", field="task", value=task.name)

@@ -24,7 +24,7 @@ from lts_bench.space.decisions import Space
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """The first message: which agent, with what, and all it may know."""
+    """The first message: which agent, with what, and all it may know; ``nominal`` as `lts_bench.problem.Problem`'s."""
 
     ref: str
     parent: int
@@ -33,6 +33,7 @@ class Setup(msgspec.Struct, frozen=True):
     space: dict[str, Any]
     feature_names: tuple[str, ...]
     features: tuple[float, ...]
+    nominal: dict[str, Any] | None
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -51,7 +52,7 @@ class RemoteProblem:
         self.space = Space.from_dict(setup.space)
         self.budget, self.remaining = setup.budget, setup.budget.evaluations
         self.feature_names, self.features = setup.feature_names, np.array(setup.features, dtype=np.float64)
-        self.nominal: dict[str, Any] | None = None
+        self.nominal = setup.nominal
 
     def evaluate(self, vectors: Any) -> np.ndarray:
         """Score integer vectors (n, d), one evaluation each; see `lts_bench.problem.Problem.evaluate`."""

@@ -19,6 +19,7 @@ from lts_bench.harness import wire
 from lts_bench.harness.cells import Cell
 from lts_bench.harness.child import Done, Setup, run_agent
 from lts_bench.harness.process import RUSAGE_BYTES, AgentProcess, deadline_after
+from lts_bench.nominal import nominal_for
 from lts_bench.problem import REFERENCE, LocalProblem
 from lts_bench.results.provenance import provenance
 from lts_bench.results.rescoring import best_of
@@ -66,9 +67,10 @@ def run_cell(cell: Cell, task: Task, optimum: Optimum, log: Path) -> Row:
     features = task.features
     stopwatch = Stopwatch(task)
     meter = Meter(stopwatch, cell.budget, task.space, feedback=task.feedback)
+    problem = LocalProblem(meter, features, nominal_for(cell.agent.track, cell.task.spec))
     started = time.perf_counter()
     run = _run_in_child if cell.isolation == "child" else _run_here
-    ending = run(cell, LocalProblem(meter, features), log)
+    ending = run(cell, problem, log)
     wall_s = time.perf_counter() - started
     cost = Cost(
         evaluations=meter.used,
@@ -111,6 +113,7 @@ def _setup(cell: Cell, problem: LocalProblem) -> bytes:
         space=problem.space.to_dict(),
         feature_names=problem.feature_names,
         features=tuple(problem.features.tolist()),
+        nominal=problem.nominal,
     )
     return msgspec.json.encode(setup)
 
