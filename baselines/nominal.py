@@ -1,4 +1,4 @@
-"""The nominal optimum, evaluated once: what knowing the cost model is worth where its constants are not the machine's."""
+"""The nominal optimum, evaluated once: what knowing the cost model is worth on a machine of other constants."""
 
 from __future__ import annotations
 
