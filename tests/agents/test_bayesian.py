@@ -12,7 +12,7 @@ from lts_bench.testing.conformance import run_agent
 
 pytest.importorskip("sklearn", reason="the extra 'rl' is not installed")
 
-from lts_bench.agents.bayesian import Bayesian, Encoding, normal_scores  # noqa: E402
+from lts_bench.agents.bayesian import Bayesian, Encoding, normal_scores
 
 SPACE = ToySpace()
 
