@@ -126,4 +126,3 @@ def normal_scores(found: np.ndarray) -> np.ndarray:
     """Return values as quantiles of a normal distribution: what counts is their order."""
     scores: np.ndarray = norm.ppf((rankdata(found) - 0.5) / len(found))
     return scores
-
