@@ -29,6 +29,10 @@ class DQNAgent(Agent):
     The first batch of episodes is drawn at random; then ``exploration`` decisions an episode are, and the others have
     the highest value. Returns are those of the next ``horizon`` decisions, as only the last one of an episode is
     rewarded.
+
+    Tuned on four to seven tasks of the suite train at e1k, one seed, six settings, 39,000 evaluations: learning rates
+    0.003 and 0.01, horizons 4 and 32, exploration 1 and 2, 8 and 16 updates; the higher rate and the longer horizon
+    were better.
     """
 
     name, version, track, anytime = "dqn", "1", "search", True

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import io
 from collections.abc import Mapping
-from functools import partial
 from importlib import resources
 from typing import Any, ClassVar
 
@@ -15,6 +14,7 @@ import numpy as np
 from lts_bench.agent import Agent
 from lts_bench.agents._history import History, values
 from lts_bench.agents._moves import Neighbours, operator_masks
+from lts_bench.agents._surrogate import Encoding, expected_improvement, fitted, normal_scores
 from lts_bench.agents._transfer import Inputs
 from lts_bench.budget import BudgetExhausted
 from lts_bench.problem import Problem
@@ -31,35 +31,54 @@ class L2SPretrained(Agent):
 
     Two networks score what is chosen next: the degrees by ratios of what they hold, read and send to what the machine
     has and the limits allow, then every operator by its name, the degrees and the letters of its neighbours. They know
-    decisions by name and degrees by number, so that they apply to any space. The first strategies are the likeliest;
-    then the policy draws new ones, and resamples decisions of the best so far.
+    decisions by name and degrees by number, so that they apply to any space. The likeliest strategies come first. Then
+    a Gaussian process picks, by expected improvement, among new draws of the policy, elites with some decisions redrawn
+    by it, and neighbours of elites.
     """
 
     name, version, track, anytime = "l2s_pretrained", "1", "pretrained", True
-    defaults: ClassVar[dict[str, Any]] = {"first": 10, "batch": 4, "elites": 4, "fresh": 0.25, "resampled": 0.2}
+    defaults: ClassVar[dict[str, Any]] = {
+        "first": 10,
+        "batch": 4,
+        "elites": 4,
+        "candidates": 40,
+        "resampled": 0.2,
+        "length": 3.0,
+        "points": 200,
+    }
 
     def run(self, problem: Problem, rng: np.random.Generator) -> None:
-        """Evaluate the likeliest strategies, then draw and refine until the budget is spent."""
+        """Evaluate the likeliest strategies, then draw, pick and learn until the budget is spent."""
         features = dict(zip(problem.feature_names, problem.features.tolist(), strict=True))
         policy = Policy(problem.space, features, load_weights())
-        history, moves = History(problem.space, self.parameters["elites"]), Neighbours(problem.space)
+        moves, encoding = Neighbours(problem.space), Encoding(problem.space)
+        history = History(problem.space, self.parameters["points"])
+        vectors = problem.space.canonical(policy.likeliest(self.parameters["first"]))
         with contextlib.suppress(BudgetExhausted):
-            vectors = problem.space.canonical(policy.likeliest(self.parameters["first"]))
-            history.add(vectors, values(problem.evaluate(vectors)))
             while problem.remaining:
-                vectors = history.propose(partial(self._draw, policy, history, moves, rng), rng)
                 history.add(vectors, values(problem.evaluate(vectors)))
+                candidates = problem.space.canonical(self._candidates(policy, history, moves, rng))
+                vectors = self._promising(encoding, history, candidates)
 
-    def _draw(self, policy: Policy, history: History, moves: Neighbours, rng: np.random.Generator) -> np.ndarray:
-        """Return strategies: some are new, some are neighbours of elites, some elites with decisions redrawn."""
-        count, resampled = self.parameters["batch"], self.parameters["resampled"]
+    def _promising(self, encoding: Encoding, history: History, candidates: np.ndarray) -> np.ndarray:
+        """Return the candidates of the highest expected improvement; the last, random ones where none is new."""
+        batch, drawn = self.parameters["batch"], history.unseen(candidates)
+        if not len(drawn):
+            return candidates[-batch:]
+        process = fitted(encoding.of(history.vectors), normal_scores(history.values), self.parameters["length"])
+        promised = expected_improvement(process, encoding.of(drawn))
+        chosen: np.ndarray = drawn[np.argsort(-promised, kind="stable")[:batch]]
+        return chosen
+
+    def _candidates(self, policy: Policy, history: History, moves: Neighbours, rng: np.random.Generator) -> np.ndarray:
+        """Return new draws, elites with decisions redrawn, neighbours of elites, and random strategies."""
+        count = self.parameters["candidates"]
         fresh = policy.draw(policy.draw_degrees(count, rng), rng)
-        elites = history.vectors[rng.integers(len(history.vectors), size=count)]
-        kept = rng.random((count, elites.shape[1] - 1)) >= resampled
+        elites = history.vectors[rng.integers(min(len(history.vectors), self.parameters["elites"]), size=count)]
+        kept = rng.random((count, elites.shape[1] - 1)) >= self.parameters["resampled"]
         redrawn = policy.draw(elites[:, 0], rng, kept=np.where(kept, elites[:, 1:], -1))
-        kind = rng.random((count, 1))
-        near = np.where(kind < (1.0 + self.parameters["fresh"]) / 2.0, redrawn, moves.draw(elites, rng))
-        return np.where(kind < self.parameters["fresh"], fresh, near)
+        random = policy.space.sample(self.parameters["batch"], rng)
+        return np.concatenate((fresh, redrawn, moves.draw(elites, rng), random))
 
 
 def load_weights() -> dict[str, np.ndarray]:
