@@ -35,7 +35,7 @@ ELITES, WORTH = 32, 0.95
 """Most strategies that operators are learned from, and the least share of the best goodput that they reach."""
 SHARPNESS = 0.03
 """Loss of goodput, as a share, that makes degrees 1/e as desirable."""
-HIDDEN, EPOCHS, LEARNING_RATE, DECAY = 64, 12, 2e-3, 1e-4
+HIDDEN, EPOCHS, LEARNING_RATE, DECAY = 64, 15, 2e-3, 1e-4
 TASKS_A_STEP, ROWS_A_STEP = 8, 512
 
 
@@ -193,7 +193,7 @@ def main() -> None:
     """Search, train, write the weights and print their digest."""
     parser = argparse.ArgumentParser(description="Make the weights of l2s_pretrained.")
     parser.add_argument("out", type=Path)
-    parser.add_argument("--tasks", type=int, default=1_000, help="of the suite train")
+    parser.add_argument("--tasks", type=int, default=520, help="of the suite train")
     arguments = parser.parse_args()
     content = trained(list(lessons(arguments.tasks)))
     arguments.out.write_bytes(content)

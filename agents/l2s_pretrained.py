@@ -22,7 +22,7 @@ from lts_bench.space.decisions import Space
 from lts_bench.specs.failure import InputError
 
 WEIGHTS = "l2s_pretrained.npz"
-DIGEST = "-"
+DIGEST = "f2be1ff09f2fadbe4b4faa0da80099fa6b5c3cb496fc225674f8cd5b104136fa"
 """sha256 of the weights: other weights are another version."""
 
 
@@ -43,6 +43,7 @@ class L2SPretrained(Agent):
         "elites": 4,
         "candidates": 40,
         "resampled": 0.2,
+        "temperature": 1.0,
         "length": 3.0,
         "points": 200,
     }
@@ -73,7 +74,7 @@ class L2SPretrained(Agent):
     def _candidates(self, policy: Policy, history: History, moves: Neighbours, rng: np.random.Generator) -> np.ndarray:
         """Return new draws, elites with decisions redrawn, neighbours of elites, and random strategies."""
         count = self.parameters["candidates"]
-        fresh = policy.draw(policy.draw_degrees(count, rng), rng)
+        fresh = policy.draw(policy.draw_degrees(count, self.parameters["temperature"], rng), rng)
         elites = history.vectors[rng.integers(min(len(history.vectors), self.parameters["elites"]), size=count)]
         kept = rng.random((count, elites.shape[1] - 1)) >= self.parameters["resampled"]
         redrawn = policy.draw(elites[:, 0], rng, kept=np.where(kept, elites[:, 1:], -1))
@@ -105,9 +106,11 @@ class Policy:
         """Return (count, d): at each of the likeliest degrees, if there are as many, the likeliest operators."""
         return self.draw(np.argsort(-self.degrees, kind="stable")[:count], None)
 
-    def draw_degrees(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Return (count,) degrees."""
-        return (self.degrees + rng.gumbel(size=(count, len(self.degrees)))).argmax(axis=1)
+    def draw_degrees(self, count: int, temperature: float, rng: np.random.Generator) -> np.ndarray:
+        """Return (count,) degrees, the more even the hotter."""
+        noise = rng.gumbel(size=(count, len(self.degrees)))
+        degrees: np.ndarray = (self.degrees + temperature * noise).argmax(axis=1)
+        return degrees
 
     def draw(self, degrees: np.ndarray, rng: np.random.Generator | None, kept: np.ndarray | None = None) -> np.ndarray:
         """Return vectors (n, d) of the degrees (n,).
