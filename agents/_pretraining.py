@@ -12,7 +12,7 @@ import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -132,7 +132,8 @@ def standardised(rows: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> t
 def step(optimizer: Adam, layers: nn.Module, loss: torch.Tensor) -> None:
     """Descend, with a pull of the weights towards zero."""
     optimizer.zero_grad()
-    (loss + DECAY * sum(each.square().sum() for each in layers.parameters())).backward()
+    pull = torch.stack([each.square().sum() for each in layers.parameters()]).sum()
+    (loss + DECAY * pull).backward()  # type: ignore[no-untyped-call]
     optimizer.step()
 
 
@@ -185,7 +186,8 @@ def trained(taught: Sequence[Lesson]) -> bytes:
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
     file = io.BytesIO()
-    np.savez(file, **train_degrees(taught, rng), **train_operators(taught, rng))
+    arrays: dict[str, Any] = train_degrees(taught, rng) | train_operators(taught, rng)
+    np.savez(file, allow_pickle=False, **arrays)
     return file.getvalue()
 
 

@@ -35,7 +35,8 @@ class Encoding:
 def _letters(labels: tuple[str, ...], letters: list[str]) -> np.ndarray:
     """Return (choices, axes · letters) which letter a choice has on each axis, √½ for a 1."""
     axes = [[part == letter for part in label.split(",") for letter in letters] for label in labels]
-    return np.array(axes) * np.sqrt(0.5)
+    points: np.ndarray = np.array(axes) * np.sqrt(0.5)
+    return points
 
 
 def normal_scores(found: np.ndarray) -> np.ndarray:

@@ -117,12 +117,14 @@ class Values(nn.Module):
         at_degrees = self._at_degrees(obs)
         if at_degrees.any():
             values = torch.where(at_degrees, _widened(self.degrees(self.parts).sum(dim=1).T, legal.shape[1]), values)
-        return values.masked_fill(~legal, -torch.inf)
+        shown: torch.Tensor = values.masked_fill(~legal, -torch.inf)
+        return shown
 
     def legal(self, obs: Any) -> torch.Tensor:
         """Return (n, choices) which choices of the next decision are legal."""
         obs = torch.as_tensor(obs)
-        at_degrees, masks = self._at_degrees(obs), obs[:, self.width :].bool()
+        at_degrees = self._at_degrees(obs)
+        masks: torch.Tensor = obs[:, self.width :].bool()
         if not at_degrees.any():
             return masks
         widest = max(len(self.parts), masks.shape[1])

@@ -16,6 +16,7 @@ from lts_bench.cost.program import FloatArray, IntArray, Program, Rows
 from lts_bench.cost.rows import ILLEGAL_SECONDS, LINE
 from lts_bench.exact.factors import Factors, Terms, size_of
 from lts_bench.exact.floors import Floors, rung_bounds
+from lts_bench.exact.relaxation import Choices
 from lts_bench.exact.search import Search
 from lts_bench.nominal import nominal_task
 from lts_bench.problem import Problem
@@ -59,13 +60,12 @@ def strategies(task: Task, solves: int, gap: float) -> IntArray:
     found = list(islice((search.vectors(d, chosen[None]) for d, chosen in choices if chosen is not None), solves))
     if not found:
         return np.empty((0, len(task.space.names)), dtype=np.int64)
-    vectors = np.concatenate(found)
+    vectors: IntArray = np.concatenate(found)
     answers = task.evaluate(vectors)
-    excess = answers["violation"].sum(axis=1)
-    return vectors[answers["legal"]][np.lexsort((excess, -answers["goodput_per_npu"]))[: answers["legal"].sum()]]
+    return vectors[np.lexsort((answers["violation"].sum(axis=1), -answers["goodput_per_npu"]))]
 
 
-def solved(search: Search, degrees: int, rung: int, gap: float) -> IntArray | None:
+def solved(search: Search, degrees: int, rung: int, gap: float) -> Choices | None:
     """Return the choice (variables,) of every operator on the mesh of the degrees, None where nothing fits.
 
     Args:
@@ -78,7 +78,7 @@ def solved(search: Search, degrees: int, rung: int, gap: float) -> IntArray | No
     allowed = search.allowed(degrees, plan)
     allowed[0, 0] = True  # the degrees are given
     costs = per_variable(plan.factors, sums(program, plan.factors, degrees, rung), allowed.shape)
-    possible = (costs < ILLEGAL_SECONDS).all(axis=1)
+    possible = np.asarray((costs < ILLEGAL_SECONDS).all(axis=1))
     possible[: allowed.size] &= allowed.ravel()
     costs[~possible] = 0.0
     limits = np.array([program.rules.ttft_limit, program.rules.memory_limit - program.fixed_bytes])
@@ -91,7 +91,7 @@ def solved(search: Search, degrees: int, rung: int, gap: float) -> IntArray | No
     )
     if answer.x is None:
         return None
-    chosen: IntArray = answer.x[: allowed.size].reshape(allowed.shape).argmax(axis=1)
+    chosen: Choices = answer.x[: allowed.size].reshape(allowed.shape).argmax(axis=1).astype(np.uint8)
     return chosen
 
 
