@@ -21,11 +21,12 @@ class Adam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Move every parameter along its mean gradient over the root of its mean square gradient."""
+        """Move every parameter that has one along its mean gradient over the root of its mean square gradient."""
         self.steps += 1
         size = self.learning_rate / (1.0 - 0.9**self.steps)
         for parameter, mean, square in self.moments:
-            assert parameter.grad is not None
+            if parameter.grad is None:
+                continue
             mean.lerp_(parameter.grad, 0.1)
             square.lerp_(parameter.grad.square(), 0.001)
             root = (square / (1.0 - 0.999**self.steps)).sqrt_().add_(1e-8)

@@ -598,6 +598,7 @@ def check_agent(
 
     from lts_bench import load_task
     from lts_bench.console import print_json, print_rows
+    from lts_bench.nominal import nominal_for
     from lts_bench.registry import load_agent
     from lts_bench.specs.suite import load_suite
     from lts_bench.testing import check_agent as run_checks
@@ -605,7 +606,8 @@ def check_agent(
     # What the agent prints is not this command's answer.
     with contextlib.redirect_stdout(sys.stderr):
         name = task or load_suite("smoke").tasks[0].name
-        results = run_checks(load_agent(ref), load_task(name))
+        agent, checked = load_agent(ref), load_task(name)
+        results = run_checks(agent, checked, nominal_for(agent.track, checked.spec))
     lines = [result._asdict() for result in results]
     if as_json:
         print_json({"agent": ref, "task": name, "checks": lines})

@@ -47,7 +47,8 @@ def find_reference(task: Task) -> Reference:
     violation = answers["violation"].sum(axis=1)
     violation[answers["violation"][:, 0] > 0] = np.inf
     least = vectors[violation.argmin()][None]
-    relaxed = type(task)(msgspec.structs.replace(task.spec, workload=msgspec.structs.replace(task.workload, slo=Slo())))
+    workload = msgspec.structs.replace(task.workload, slo=Slo())
+    relaxed = type(task)(msgspec.structs.replace(task.spec, workload=workload), parts=task.parts)
     goodput = relaxed.evaluate(least)["goodput_per_npu"]
     if goodput[0] <= 0:
         raise InputError("no strategy of Megatron's pattern fits the memory", field="task", value=task.name)

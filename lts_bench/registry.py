@@ -30,7 +30,7 @@ GROUP = "lts_bench.agents"
 PACKAGES = ("lts_bench.agents", "lts_bench.baselines")
 """The packages of built-in agents; a module is named as its agent."""
 
-EXTRAS = {"tianshou": "rl", "torch": "rl"}
+EXTRAS = {"sklearn": "rl", "tianshou": "rl", "torch": "rl"}
 """The extra of this package that brings a module which agents may need."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -31,20 +31,34 @@ from lts_bench.specs.taskspec import TaskSpec
 from lts_bench.specs.workload import Workload, parse_workload
 
 
+class Parts(NamedTuple):
+    """What the names in a spec stand for; the model in its own precision."""
+
+    model: Model
+    cluster: Cluster
+    engine: Engine
+
+    @classmethod
+    def of(cls, spec: TaskSpec) -> Parts:
+        """Load them."""
+        return cls(load_model(spec.model), load_cluster(spec.cluster), load_engine(spec.engine))
+
+
 class Task:
     """A model on a cluster under a workload: which strategies there are and what each is worth.
 
     Attributes:
         spec: the names it is made of.
+        parts: what they stand for.
         model: the model in the task's precision.
         space: the decisions.
     """
 
-    def __init__(self, spec: TaskSpec, degrees: tuple[Degrees, ...] | None = None) -> None:
-        self.spec = spec
-        self.model: Model = apply_precision(load_model(spec.model), spec.precision, spec.kv_precision)
-        self.cluster: Cluster = load_cluster(spec.cluster)
-        self.engine: Engine = load_engine(spec.engine)
+    def __init__(self, spec: TaskSpec, degrees: tuple[Degrees, ...] | None = None, parts: Parts | None = None) -> None:
+        self.spec, self.parts = spec, parts or Parts.of(spec)
+        self.model: Model = apply_precision(self.parts.model, spec.precision, spec.kv_precision)
+        self.cluster: Cluster = self.parts.cluster
+        self.engine: Engine = self.parts.engine
         self.workload: Workload = spec.workload
         self.space = Space.build(self.model, self.cluster, degrees)
 

@@ -121,14 +121,14 @@ class Search:
         plan = self.plans[int(self.program.two_axes[degrees]) + 1]
         cell = Cell(self.program, place)
         table = cell.table(plan)
-        table[plan.forbidden(self._allowed(degrees, plan))] = ILLEGAL_SECONDS
+        table[plan.forbidden(self.allowed(degrees, plan))] = ILLEGAL_SECONDS
 
         def found(choices: Choices) -> None:
-            self.offer(self._vectors(degrees, choices))
+            self.offer(self.vectors(degrees, choices))
 
         return relaxed(cell, plan, table, self._buffers(degrees, plan), self.goodput, found)
 
-    def _allowed(self, degrees: int, plan: Plan) -> NDArray[np.bool_]:
+    def allowed(self, degrees: int, plan: Plan) -> NDArray[np.bool_]:
         """(variables, choices) that the space admits; on a mesh of one axis a choice is its letter there."""
         mask, sizes = self.space.masks[self.space.mask_rows[degrees]], plan.factors.sizes
         allowed = np.zeros((len(sizes), max(sizes)), dtype=np.bool_)
@@ -150,7 +150,7 @@ class Search:
         labels = enumeration.labels()
         if len(labels.entry):
             goodputs = enumeration.goodputs(labels.sums, labels.buffers)
-            real = self.offer(self._vectors(enumeration.cell.degrees, labels.choices))
+            real = self.offer(self.vectors(enumeration.cell.degrees, labels.choices))
             self.bound = max(self.bound, float(goodputs[goodputs > real * (1 + SAME)].max(initial=0.0)))
         return len(labels.entry) > 0
 
@@ -165,7 +165,7 @@ class Search:
         buffers[np.arange(sizes.max()) >= sizes[:, None]] = np.inf
         return buffers
 
-    def _vectors(self, degrees: int, choices: Choices) -> IntArray:
+    def vectors(self, degrees: int, choices: Choices) -> IntArray:
         """(n, decisions) vectors of (n, variables) choices on the mesh of the degrees."""
         vectors = choices.astype(np.int64)
         vectors[:, 0] = degrees

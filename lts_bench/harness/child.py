@@ -35,6 +35,7 @@ class Setup(msgspec.Struct, frozen=True):
         origin: of the agent's class, see `lts_bench.registry.load_origin`.
         parent: the harness's process, with which this one ends; None in a sandbox, which sees to that.
         memory_bytes: that the process may take.
+        nominal: as `lts_bench.problem.Problem`'s.
     """
 
     origin: str
@@ -45,6 +46,7 @@ class Setup(msgspec.Struct, frozen=True):
     space: dict[str, Any]
     feature_names: tuple[str, ...]
     features: tuple[float, ...]
+    nominal: dict[str, Any] | None
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -63,7 +65,7 @@ class RemoteProblem:
         self.space = Space.from_dict(setup.space)
         self.budget, self.remaining = setup.budget, setup.budget.evaluations
         self.feature_names, self.features = setup.feature_names, np.array(setup.features, dtype=np.float64)
-        self.nominal: dict[str, Any] | None = None
+        self.nominal = setup.nominal
 
     def evaluate(self, vectors: Any) -> np.ndarray:
         """Score integer vectors (n, d), one evaluation each; see `lts_bench.problem.Problem.evaluate`."""

@@ -21,6 +21,7 @@ from lts_bench.harness.cells import Cell
 from lts_bench.harness.child import Done, Setup, run_agent
 from lts_bench.harness.launch import origin_in
 from lts_bench.harness.process import RUSAGE_BYTES, AgentProcess, deadline_after
+from lts_bench.nominal import nominal_for
 from lts_bench.problem import REFERENCE, LocalProblem
 from lts_bench.registry import describe_agent
 from lts_bench.results.provenance import provenance
@@ -75,9 +76,10 @@ def run_cell(cell: Cell, task: Task, optimum: Optimum, log: Path) -> Row:
     features = task.features
     stopwatch = Stopwatch(task)
     meter = Meter(stopwatch, cell.budget, task.space, feedback=task.feedback)
+    problem = LocalProblem(meter, features, nominal_for(cell.agent.track, cell.task.spec))
     started = time.perf_counter()
     run = _run_here if cell.isolation == "in_process" else _run_in_child
-    ending = run(cell, LocalProblem(meter, features), log)
+    ending = run(cell, problem, log)
     wall_s = time.perf_counter() - started
     cost = Cost(
         evaluations=meter.used,
@@ -125,6 +127,7 @@ def _setup(cell: Cell, origin: str, problem: LocalProblem) -> bytes:
         space=problem.space.to_dict(),
         feature_names=problem.feature_names,
         features=tuple(problem.features.tolist()),
+        nominal=problem.nominal,
     )
     return msgspec.json.encode(setup)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lts_bench.specs.config_family import family_of
 from lts_bench.specs.config_layers import norm_size
@@ -53,23 +53,44 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(f"cannot be read: {error}", source=str(path)) from error
 
 
-def _load_path(path: Path) -> Model:
+class ModelFiles(NamedTuple):
+    """What a model is read from: ``model_from_config`` takes these.
+
+    Attributes:
+        config: the content of its config.json.
+        name: the model's name.
+        source: where the config is from, for messages.
+        quantization: the content of hf_quant_config.json, None where there is none.
+    """
+
+    config: dict[str, Any]
+    name: str
+    source: str
+    quantization: dict[str, Any] | None = None
+
+
+def _read_path(path: Path) -> ModelFiles:
     file = path / "config.json" if path.is_dir() else path
     side = file.parent / QUANTIZATION_FILE
     name = file.resolve().parent.name if file.name == "config.json" else file.stem
-    return model_from_config(_read(file), name, str(file), _read(side) if side.is_file() else None)
+    return ModelFiles(_read(file), name, str(file), _read(side) if side.is_file() else None)
+
+
+def read_model_files(ref: str) -> ModelFiles:
+    """What describes a built-in model, by its name in any case, or what a config.json or its directory holds."""
+    names = list_models()
+    if ref.lower() in names:
+        file = resources.files("lts_bench.data").joinpath("models", f"{ref.lower()}.json")
+        return ModelFiles(_parse(file.read_text(encoding="utf-8"), file.name), ref.lower(), ref.lower())
+    if Path(ref).exists() or "/" in ref or ref.endswith(".json"):
+        return _read_path(Path(ref))
+    message = f"is neither a built-in model nor a file{did_you_mean(ref.lower(), names)}"
+    raise InputError(message, field="model", value=ref, legal=names)
 
 
 def load_model(ref: str) -> Model:
     """A built-in model by its name in any case, or the model that a config.json or its directory describes."""
-    names = list_models()
-    if ref.lower() in names:
-        file = resources.files("lts_bench.data").joinpath("models", f"{ref.lower()}.json")
-        return model_from_config(_parse(file.read_text(encoding="utf-8"), file.name), ref.lower(), ref.lower())
-    if Path(ref).exists() or "/" in ref or ref.endswith(".json"):
-        return _load_path(Path(ref))
-    message = f"is neither a built-in model nor a file{did_you_mean(ref.lower(), names)}"
-    raise InputError(message, field="model", value=ref, legal=names)
+    return model_from_config(*read_model_files(ref))
 
 
 def _outside(fields: Fields, family: Family, name: str) -> int:

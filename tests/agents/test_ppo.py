@@ -18,7 +18,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 import torch  # noqa: E402
 
-from lts_bench.agents.ppo import BatchedEnv, Decisions, MaskedActor, PPOAgent  # noqa: E402
+from lts_bench.agents._tianshou import BatchedEnv  # noqa: E402
+from lts_bench.agents.ppo import Decisions, MaskedActor, PPOAgent  # noqa: E402
 from lts_bench.envs import ShardVectorEnv  # noqa: E402
 
 TESTS = str(Path(__file__).parents[1])

@@ -106,10 +106,27 @@ def test_an_agent_is_told_neither_task_nor_instance(tmp_path: Path) -> None:
     problem = LocalProblem(Meter(SmallTask().evaluate, cell.budget, SmallTask().space), SmallTask().features)
     setup = msgspec.json.decode(runner._setup(cell, "x.py:X", problem))
     assert setup.pop("seed") == cell.agent_seed
-    assert sorted(setup) == ["budget", "feature_names", "features", "memory_bytes", "origin", "parent", "space"]
+    known = ["budget", "feature_names", "features", "memory_bytes", "nominal", "origin", "parent", "space"]
+    assert sorted(setup) == known
+    assert setup["nominal"] is None
     del setup["parent"]
     words = json.dumps(setup)
     assert not [word for word in (SPEC.name, SPEC.model, SPEC.cluster, cell.task.digest, "77") if word in words]
+
+
+@pytest.mark.parametrize("isolation", ["child", "in_process"])
+def test_model_based_agents_get_the_nominal_constants_and_others_none(
+    tmp_path: Path, isolation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        runner, "nominal_for", lambda track, spec: {"of": spec.name} if track == "model_based" else None
+    )
+    ref = agent_file(tmp_path, "print('told', problem.nominal)")
+    cell = small_cell(ref, isolation=isolation)
+    for track, told in (("model_based", "{'of': 'toy/box/short'}"), ("search", "None")):
+        card = msgspec.structs.replace(cell.agent, track=track)
+        run_cell(msgspec.structs.replace(cell, agent=card), SmallTask(), OPTIMUM, tmp_path / "log")
+        assert (tmp_path / "log").read_text() == f"told {told}\n"
 
 
 def test_a_row_tells_the_optimum_and_what_lacks_to_it(tmp_path: Path) -> None:
