@@ -35,9 +35,13 @@ class Reference:
 def find_reference(task: Task) -> Reference:
     """The best strategy of ``megatron_search``; where none is feasible, the least violating one, its SLO ignored.
 
+    Disaggregated serving is measured against that of co-located serving on the same devices.
+
     Raises:
         InputError: if none fits the memory either.
     """
+    if task.spec.serving != "co-located":
+        return type(task)(msgspec.structs.replace(task.spec, serving="co-located")).reference
     vectors = megatron_vectors(task.space)
     answers = task.evaluate(vectors)
     if answers["feasible"].any():

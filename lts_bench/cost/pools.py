@@ -1,0 +1,160 @@
+"""Disaggregated serving in closed form: from step times of both pools to TTFT, TPOT and the rate of requests.
+
+Prompts of a prefill replica are prefilled in steps of one a rank, each on its own n = 1, all ranks n = dp:
+s(n) = s_1 + (n − 1)/(dp − 1) · (s_dp − s_1) in the heaviest stage, T(n) in all. At Λ requests a second n = Λ · s(n), at
+least 1, and u = Λ · s_dp/dp of the replica is used. A prompt waits for the step that is on its way, if any, and behind
+those that do not fit into the next one; for dp = 1 the mean of that is the one of M/D/1:
+
+    wait = s(n) · (q · min(Λ · s_1, 1) + g · u² / (2 dp (1 − u)))        mean: q = 1/2, g = 1
+
+with g = −ln(1 − q). The link between the pools is shared by the transfers on their way, an M/G/1 queue with processor
+sharing: x · (1 + g · v / (1 − v)), x a transfer by itself, v how busy the link is. A sequence joins the next microbatch
+of the decode pool, and its first token comes with that step:
+
+    TTFT = wait + T(n) + transfer + (1 + q/pp) · td                      TPOT = td: no prompt disturbs decoding
+    rate = min(λ that meets TTFT, replicas · dp · pp · b / (td · osl))
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from lts_bench.cost.compiled import formula
+from lts_bench.cost.program import FloatArray
+from lts_bench.cost.steady import Number, Rules
+
+HALVINGS = 48
+"""Steps of the search for a rate: its relative error is about 1e-14."""
+
+
+class Prefill(NamedTuple):
+    """A pool of prefill replicas.
+
+    Attributes:
+        lone: s_1 seconds, ``every`` s_dp.
+        lone_latency: T(1) seconds, ``every_latency`` T(dp).
+    """
+
+    replicas: Number
+    dp: Number
+    lone: Number
+    every: Number
+    lone_latency: Number
+    every_latency: Number
+
+
+class Link(NamedTuple):
+    """What a prompt's KV takes between the pools.
+
+    Attributes:
+        alone: seconds of one transfer by itself.
+        occupied: seconds of the whole link.
+    """
+
+    alone: Number
+    occupied: Number
+
+
+class Decode(NamedTuple):
+    """A pool of decode replicas.
+
+    Attributes:
+        lanes: sequences that decode for each b: replicas · dp · pp.
+        capacity: most sequences b that a rank's memory holds for a microbatch.
+        osl: tokens of an answer.
+    """
+
+    lanes: Number
+    pp: Number
+    capacity: Number
+    osl: Number
+
+
+@formula
+def highest_load(prefill: Prefill, link: Link) -> Any:
+    """Requests per second that neither the prefill pool nor the link exceeds."""
+    every = min(prefill.every, prefill.dp * prefill.lone)
+    return 1 / max(every / (prefill.replicas * prefill.dp), link.occupied)
+
+
+@formula
+def prefill_seconds(prefill: Prefill, rate: Number, q: float, g: float) -> Any:
+    """Wait and prefill of a prompt at a rate below ``highest_load``; dp lone prefills are no slower than one of all."""
+    arriving, more = rate / prefill.replicas, max(prefill.dp - 1, 1.0)
+    every = min(prefill.every, prefill.dp * prefill.lone)
+    each = (every - prefill.lone) / more
+    together, room = arriving * (prefill.lone - each), 1 - arriving * each
+    share = 0.0 if together <= room else (min(together / room, prefill.dp) - 1) / more
+    service = prefill.lone + share * (every - prefill.lone)
+    latency = prefill.lone_latency + share * (prefill.every_latency - prefill.lone_latency)
+    used, busy = arriving * every / prefill.dp, min(arriving * prefill.lone, 1.0)
+    return latency + service * (q * busy + g * used * used / (2 * prefill.dp * (1 - used)))
+
+
+@formula
+def transfer_seconds(link: Link, rate: Number, g: float) -> Any:
+    """A transfer of a prompt's KV among others."""
+    load = rate * link.occupied
+    return link.alone * (1 + g * load / (1 - load))
+
+
+@formula
+def ttft_seconds(prefill: Prefill, link: Link, pp: Number, td: Number, rate: Number, q: float, g: float) -> Any:
+    """TTFT at a rate below ``highest_load``; q and g as in the module's words."""
+    before = prefill_seconds(prefill, rate, q, g) + transfer_seconds(link, rate, g)
+    return before + (1 + q / pp) * td
+
+
+@formula
+def rate_above(
+    least: float, batch: Number, td: Number, prefill: Prefill, link: Link, decode: Decode, rules: Rules
+) -> Any:
+    """Requests per second with a batch size that meet all limits, where that is more than ``least``; else 0."""
+    most = decode.lanes * batch / (td * decode.osl)
+    if batch > decode.capacity or td > rules.tpot_limit or most <= least:
+        return 0.0
+    q, g, limit = rules.quantile, rules.queue_factor, rules.ttft_limit
+    load = highest_load(prefill, link)
+    if least >= load or ttft_seconds(prefill, link, decode.pp, td, least, q, g) > limit:
+        return 0.0
+    if most < load and ttft_seconds(prefill, link, decode.pp, td, most, q, g) <= limit:
+        return most
+    low, high = least, min(most, load)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if ttft_seconds(prefill, link, decode.pp, td, middle, q, g) <= limit:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@formula
+def best_point(
+    batches: FloatArray, first: int, filled: int, td: FloatArray, prefill: Prefill, link: Link, decode: Decode,
+    rules: Rules,
+) -> tuple[float, float, float]:  # fmt: skip
+    """(rate, b, td) of the best rung, refined towards both neighbours; ties: the smallest b, 0 for none.
+
+    Args:
+        batches: (phases,) batch sizes, those of the ladder from ``first`` on; ``filled`` is their end.
+        td: (phases,) seconds.
+        prefill: the one pool.
+        link: between the pools.
+        decode: the other pool.
+        rules: the limits.
+    """
+    best, size, rung, seconds = 0.0, 0.0, first, 0.0
+    for phase in range(first, filled):
+        found = rate_above(best, batches[phase], td[phase], prefill, link, decode, rules)
+        if found > best:
+            best, size, rung, seconds = found, batches[phase], phase, td[phase]
+    if best > 0:
+        for low in range(max(rung - 1, first), min(rung + 1, filled - 1)):
+            span = batches[low + 1] - batches[low]
+            for more in range(1, int(span)):
+                batch, at = batches[low] + more, td[low] + more / span * (td[low + 1] - td[low])
+                found = rate_above(best, batch, at, prefill, link, decode, rules)
+                if found > best:
+                    best, size, seconds = found, batch, at
+    return best, size, seconds
