@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import product
@@ -49,6 +49,20 @@ def pool_degrees(model: Model, cluster: Cluster, devices: int) -> tuple[Degrees,
     return tuple(each for each in valid_degrees(model, pool) if each.tx == 1 and 1 in (each.ep, each.etp))
 
 
+def pool_pairs(model: Model, cluster: Cluster) -> list[tuple[Degrees, ...]]:
+    """Distinct degrees of both pools at all sizes.
+
+    Raises:
+        InputError: the cluster cannot be divided, or no degrees are valid.
+    """
+    sizes = pool_sizes(cluster)
+    listed = {devices: pool_degrees(model, cluster, devices) for both in sizes for devices in both}
+    pairs = [pair for prefill, decode in sizes for pair in product(listed[prefill], listed[decode])]
+    if not pairs:
+        raise InputError(f"no valid degrees for two pools of {model.name} on {cluster.name}")
+    return list(dict.fromkeys(pairs))
+
+
 class PoolSpace(Space):
     """Decisions of two pools.
 
@@ -80,19 +94,16 @@ class PoolSpace(Space):
         Raises:
             InputError: the cluster cannot be divided, or no degrees are valid.
         """
-        found = [
-            tuple(pool_degrees(model, cluster, devices) for devices in sizes) for sizes in pool_sizes(cluster)
-        ]
-        return cls.paired(model, cluster, [pair for lists in found for pair in product(*lists)])
+        return cls.paired(model, cluster, pool_pairs(model, cluster))
 
     @classmethod
     def paired(cls, model: Model, cluster: Cluster, pairs: Sequence[tuple[Degrees, ...]]) -> PoolSpace:
         """The space of some pairs of degrees."""
-        listed = [tuple(dict.fromkeys(pair[at] for pair in pairs)) for at in range(len(POOLS))]
+        listed = [tuple(dict.fromkeys(each)) for each in zip(*pairs, strict=True)]
         places = [{degrees: place for place, degrees in enumerate(each)} for each in listed]
-        rows = dict.fromkeys((places[0][prefill], places[1][decode]) for prefill, decode in pairs)
+        rows = [[places[at][each] for at, each in enumerate(pair)] for pair in pairs]
         prefill, decode = (Space.build(model, cluster, each) for each in listed)
-        return cls((prefill, decode), np.array([*rows], dtype=np.int64))
+        return cls((prefill, decode), np.array(rows, dtype=np.int64))
 
     @cached_property
     def choices(self) -> tuple[tuple[str, ...], ...]:
@@ -166,12 +177,3 @@ def _joined_masks(parts: Sequence[Space]) -> tuple[IntArray, BoolArray]:
         np.concatenate([one, other[1:]]) for one in prefill for other in decode
     ])
 
-
-def halves(space: Space) -> Iterator[tuple[slice, slice]]:
-    """(columns of ``degrees``, decisions) of every pool of a space; all of them for co-located serving."""
-    parts = space.parts if isinstance(space, PoolSpace) else (space,)
-    column, decision = 0, 1
-    for part in parts:
-        width, many = part.degrees.shape[1], len(part.operators)
-        yield slice(column, column + width), slice(decision, decision + many)
-        column, decision = column + width, decision + many
