@@ -38,7 +38,6 @@ class MegatronSearch(Agent):
 def best_guess_first(space: Space, vectors: np.ndarray, features: Mapping[str, float]) -> np.ndarray:
     """Sort strategies by the advice; among equals few pipeline stages and many expert ranks come first."""
 
-
     def keys(degrees: np.ndarray) -> tuple[np.ndarray, ...]:
         too_large = weight_bytes(degrees, features) > features["hbm_bytes"] * features["memory_fraction"]
         wide = degrees[:, DP] * degrees[:, TY] > features["domain_devices"]

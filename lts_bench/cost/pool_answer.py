@@ -89,4 +89,3 @@ def fill(
         answer.violation[1] = over(answer.ttft_s, rules.ttft_limit)
         answer.violation[2] = over(seconds, rules.tpot_limit)
     point[BATCH], point[RATE] = batch, rate
-

@@ -114,5 +114,3 @@ def evaluate_all(
                 answers[vector], points[vector], mine, prefill, link, decode, pools.rules, program.batches, filled,
                 sums.decode[n], held, sums.buffers[n], pools.osl, pools.npus,
             )  # fmt: skip
-
-

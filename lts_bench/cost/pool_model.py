@@ -30,8 +30,9 @@ from lts_bench.cost.pool_answer import (
     fill,
 )
 from lts_bench.cost.pools import Decode, Link, Prefill
-from lts_bench.cost.program import FloatArray, IntArray, Program
+from lts_bench.cost.program import FloatArray, IntArray
 from lts_bench.cost.vectorised import Sums
+from lts_bench.space.disaggregated import Disaggregated
 from lts_bench.space.placement import domain_size
 from lts_bench.space.pools import PoolSpace
 from lts_bench.space.strategy import Degrees
@@ -53,10 +54,15 @@ class PoolModel:
         parts: cost models of the prefill and of the decode pool.
     """
 
-    def __init__(self, settings: tuple[Setting, Setting], space: PoolSpace) -> None:
+    def __init__(
+        self,
+        settings: tuple[Setting, Setting],
+        space: PoolSpace,
+        stages: Sequence[tuple[int, ...] | None] = (None, None),
+    ) -> None:
         self.space, self.settings = space, settings
         listed = [[Degrees(*row) for row in part.degrees.tolist()] for part in space.parts]
-        prefill, decode = (CostModel(*each) for each in zip(settings, listed, strict=True))
+        prefill, decode = (CostModel(*each) for each in zip(settings, listed, stages, strict=True))
         self.parts = (prefill, decode)
         alone, occupied = link_seconds(settings[1], listed, space.pairs)
         rules, workload = decode.program.rules, settings[1].phases.workload
@@ -77,6 +83,13 @@ class PoolModel:
         answers["violation"][~answers["legal"]] = ILLEGAL_VIOLATION
         return answers, points
 
+    def formula_parts(self, vector: IntArray) -> tuple[Prefill, Link, Decode, FloatArray]:
+        """What the formulas take of a legal vector, and td (rungs,)."""
+        prefill, decode = (part.copy() for part in self.space.split(vector[None]))
+        sums = Sums.of(self.program.decode, decode)
+        known, capacity = _known(Sums.of(self.program.prefill, prefill))[0], float(sums.replica.capacity[0])
+        return *_formula_parts(self.program, int(vector[0]), known, capacity), sums.rounds.decode[0]
+
     def _fill(self, vectors: IntArray, answers: NDArray[np.void], points: FloatArray) -> None:
         pair = np.ascontiguousarray(vectors[:, 0])
         parts = [np.ascontiguousarray(each) for each in self.space.split(vectors)]
@@ -88,9 +101,7 @@ class PoolModel:
             evaluate_all(self.program, pair, *parts, answers, points)
 
 
-def pool_settings(
-    model: Model, cluster: Cluster, engine: Engine, workload: Workload
-) -> tuple[Setting, Setting]:
+def pool_settings(model: Model, cluster: Cluster, engine: Engine, workload: Workload) -> tuple[Setting, Setting]:
     """What the pools' prices depend on: prompts with the token that they give, and decode without prompts.
 
     Raises:
@@ -102,6 +113,24 @@ def pool_settings(
     decode = Setting(model, cluster, alone, Phases.of(workload, alone))
     prompts = Phases(msgspec.structs.replace(workload, osl=1), np.array([IN_FLIGHT]))
     return replace(decode, phases=prompts), decode
+
+
+def cost_of_pools(
+    model: Model, cluster: Cluster, engine: Engine, workload: Workload, strategy: Disaggregated
+) -> tuple[PoolModel, IntArray]:
+    """The cost model of one strategy's degrees, and the strategy's vector."""
+    parts = strategy.prefill, strategy.decode
+    space = PoolSpace.paired(model, cluster, [(strategy.prefill.degrees, strategy.decode.degrees)])
+    prefill, decode = (
+        replace(setting, redundant_experts=part.redundant_experts, padding=part.padding)
+        for setting, part in zip(pool_settings(model, cluster, engine, workload), parts, strict=True)
+    )
+    choices = [
+        operator.index(part.sharding[operator.key])
+        for part, own in zip(parts, space.parts, strict=True)
+        for operator in own.operators
+    ]
+    return PoolModel((prefill, decode), space, [part.stages for part in parts]), np.array([0, *choices])
 
 
 def prompt_kv_bytes(model: Model, engine: Engine, tokens: int) -> float:
@@ -145,15 +174,10 @@ def _fill_plainly(
     """What the compiled loop does, with sums from NumPy and a strategy at a time."""
     with np.errstate(all="ignore"):
         prompts, sums = Sums.of(pools.prefill, prefills), Sums.of(pools.decode, decodes)
-        known = _known(pools.prefill, prompts)
+        known = _known(prompts)
         fixed, records = pools.decode.fixed_bytes, answers.view(np.recarray)
         for n in np.flatnonzero(prompts.legal & sums.legal).tolist():
-            one, its = int(prompts.degrees[n]), int(sums.degrees[n])
-            prefill = Prefill(pools.prefill.replicas[one], pools.prefill.dp[one], *known[n, :CAPACITY])
-            pp = pools.decode.pp[its]
-            lanes = pools.decode.replicas[its] * pools.decode.dp[its] * pp
-            decode = Decode(lanes, pp, sums.replica.capacity[n], pools.osl)
-            link = Link(pools.alone[pair[n]], pools.occupied[pair[n]])
+            prefill, link, decode = _formula_parts(pools, int(pair[n]), known[n], float(sums.replica.capacity[n]))
             td = np.concatenate([np.zeros(FIRST_RUNG), sums.rounds.decode[n]])
             fill(
                 records[n], points[n], known[n], prefill, link, decode, pools.rules, pools.decode.batches, len(td), td,
@@ -161,7 +185,19 @@ def _fill_plainly(
             )  # fmt: skip
 
 
-def _known(program: Program, sums: Sums) -> FloatArray:
+def _formula_parts(pools: Pools, pair: int, known: FloatArray, capacity: float) -> tuple[Prefill, Link, Decode]:
+    """What the formulas take of a pair of degrees, given (COLUMNS,) of the prefill pool and the most sequences."""
+    one, other = pools.pairs[pair]
+    prefill, decode = pools.prefill, pools.decode
+    lanes = decode.replicas[other] * decode.dp[other] * decode.pp[other]
+    return (
+        Prefill(prefill.replicas[one], prefill.dp[one], *known[:CAPACITY]),
+        Link(pools.alone[pair], pools.occupied[pair]),
+        Decode(lanes, decode.pp[other], capacity, pools.osl),
+    )
+
+
+def _known(sums: Sums) -> FloatArray:
     """(n, COLUMNS) of prefill pools."""
     known = np.empty((len(sums.legal), COLUMNS))
     lone, lone_latency = sums.heaviest[:, LONE_PREFILL], sums.total[:, LONE_PREFILL]

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lts_bench.problem import Problem
-from lts_bench.space.pools import PoolSpace
 from lts_bench.report.strategy_text import OPEN, UNKNOWN, Sharding, strategy_text
+from lts_bench.space.pools import PoolSpace
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.failure import InputError, did_you_mean
 

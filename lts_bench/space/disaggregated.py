@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from lts_bench.space.check import Checked, check_strategy
+import msgspec
+
+from lts_bench.space.check import Checked, check_strategy, require_legal
 from lts_bench.space.strategy import Degrees, Strategy
 from lts_bench.specs.cluster import Cluster
 from lts_bench.specs.failure import Failure, InputError, Violation
@@ -59,9 +61,22 @@ class CheckedPools:
     warnings: tuple[str, ...]
 
 
-def is_disaggregated(document: Any) -> bool:
-    """Whether a strategy document has parts for pools."""
-    return isinstance(document, Mapping) and any(pool in document for pool in POOLS)
+def check_any(document: Any, model: Model, cluster: Cluster, source: str | None = None) -> Checked | CheckedPools:
+    """Read and check a strategy of one or of two parts; see ``check_strategy`` and ``check_disaggregated``."""
+    if isinstance(document, Mapping) and any(pool in document for pool in POOLS):
+        return check_disaggregated(document, model, cluster, source)
+    return check_strategy(document, model, cluster, source)
+
+
+def legal_any(document: Any, model: Model, cluster: Cluster, source: str | None = None) -> Checked | CheckedPools:
+    """Read and check a strategy of one or of two parts that must be legal.
+
+    Raises:
+        InputError: if it is not; the line names every broken rule.
+    """
+    checked = check_any(document, model, cluster, source)
+    require_legal(checked.violations, source)
+    return checked
 
 
 def check_disaggregated(document: Any, model: Model, cluster: Cluster, source: str | None = None) -> CheckedPools:
@@ -89,7 +104,7 @@ def _part(document: Any, pool: str, model: Model, cluster: Cluster, source: str 
 
 
 def _named(violation: Violation, pool: str) -> Violation:
-    return replace(violation, field=f"{pool}.{violation.field}", message=f"{pool}: {violation.message}")
+    return msgspec.structs.replace(violation, field=f"{pool}.{violation.field}", message=f"{pool}: {violation.message}")
 
 
 def _too_many_devices(cluster: Cluster, degrees: PoolDegrees) -> Iterator[Violation]:

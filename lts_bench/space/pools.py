@@ -16,7 +16,7 @@ from lts_bench.space.decisions import BoolArray, IntArray, Space
 from lts_bench.space.degrees import valid_degrees
 from lts_bench.space.disaggregated import POOLS, Disaggregated
 from lts_bench.space.placement import domain_size
-from lts_bench.space.strategy import Degrees, Strategy
+from lts_bench.space.strategy import Degrees
 from lts_bench.specs.cluster import Cluster
 from lts_bench.specs.failure import InputError
 from lts_bench.specs.model import Model
@@ -140,7 +140,7 @@ class PoolSpace(Space):
         prefill, decode = (part.decode(own[0]) for part, own in zip(self.parts, self.split(given), strict=True))
         return Disaggregated(prefill, decode)
 
-    def encode(self, strategy: Strategy | Disaggregated) -> IntArray:
+    def encode(self, strategy: Any) -> IntArray:
         """The vector of a strategy.
 
         Raises:
@@ -173,7 +173,6 @@ def read_space(data: Mapping[str, Any]) -> Space:
 def _joined_masks(parts: Sequence[Space]) -> tuple[IntArray, BoolArray]:
     """((rows of the first part, rows of the second) row, (rows, d, most choices)) of every two masks together."""
     prefill, decode = (part.masks for part in parts)
-    return np.arange(len(prefill) * len(decode)).reshape(len(prefill), len(decode)), np.array([
-        np.concatenate([one, other[1:]]) for one in prefill for other in decode
-    ])
-
+    return np.arange(len(prefill) * len(decode)).reshape(len(prefill), len(decode)), np.array(
+        [np.concatenate([one, other[1:]]) for one in prefill for other in decode]
+    )
