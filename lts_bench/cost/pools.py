@@ -137,7 +137,9 @@ def best_point(
     """(rate, b, td) of the best rung, refined towards both neighbours; ties: the smallest b, 0 for none.
 
     Args:
-        batches: (phases,) batch sizes, those of the ladder from ``first`` on; ``filled`` is their end.
+        batches: (phases,) batch sizes.
+        first: phase of the ladder's first rung.
+        filled: phase after the last one that there is.
         td: (phases,) seconds.
         prefill: the one pool.
         link: between the pools.
