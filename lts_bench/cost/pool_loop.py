@@ -101,10 +101,8 @@ def evaluate_all(
             if mine[LEGAL] == 0 or not given.inside[first + n] or sums.decode[n, PREFILL] >= ILLEGAL_SECONDS:
                 continue
             one = pools.pairs[pair[vector], 0]
-            prefill = Prefill(
-                pools.prefill.replicas[one], pools.prefill.dp[one], mine[LONE], mine[EVERY], mine[LONE_LATENCY],
-                mine[EVERY_LATENCY],
-            )  # fmt: skip
+            replicas, its_pp, dp = pools.prefill.replicas[one], pools.prefill.pp[one], pools.prefill.dp[one]
+            prefill = Prefill(replicas, its_pp, dp, mine[LONE], mine[EVERY], mine[LONE_LATENCY], mine[EVERY_LATENCY])
             link = Link(pools.alone[pair[vector]], pools.occupied[pair[vector]])
             pp = program.pp[its]
             decode = Decode(program.replicas[its] * program.dp[its] * pp, pp, sums.capacity[n], pools.osl)

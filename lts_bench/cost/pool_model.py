@@ -109,10 +109,19 @@ def pool_settings(model: Model, cluster: Cluster, engine: Engine, workload: Work
     """
     if workload.slo.ttft_ms is None:
         raise InputError("is needed: it sets the rate of the prefill pool", field="workload.slo.ttft_ms")
-    alone = msgspec.structs.replace(engine, mixed_prefill=False, coordinated_admission=False)
-    decode = Setting(model, cluster, alone, Phases.of(workload, alone))
-    prompts = Phases(msgspec.structs.replace(workload, osl=1), np.array([IN_FLIGHT]))
-    return replace(decode, phases=prompts), decode
+    own = pool_engine(engine)
+    decode = Setting(model, cluster, own, Phases.of(workload, own))
+    return replace(decode, phases=Phases(prompt_workload(workload), np.array([IN_FLIGHT]))), decode
+
+
+def pool_engine(engine: Engine) -> Engine:
+    """The engine of a pool, where prompts and decode steps never meet."""
+    return msgspec.structs.replace(engine, mixed_prefill=False, coordinated_admission=False)
+
+
+def prompt_workload(workload: Workload) -> Workload:
+    """What a prefill pool holds of a workload: prompts with the token that they give."""
+    return msgspec.structs.replace(workload, osl=1)
 
 
 def cost_of_pools(
@@ -144,19 +153,26 @@ def prompt_kv_bytes(model: Model, engine: Engine, tokens: int) -> float:
     return total
 
 
+def link_price(cluster: Cluster) -> tuple[float, float]:
+    """(latency in seconds, seconds per byte) of a device that sends to another pool.
+
+    It is that of the scale-up domain where there is one only, else of the scale-out network, at its widest.
+    """
+    domain = domain_size(cluster)
+    group = Group(2, 2, 1, domain) if cluster.devices == domain else Group(2, 1, 2, cluster.devices)
+    latency, per_byte = regimes(cluster, group)[Collective.SEND, 0].tolist()
+    return latency, per_byte
+
+
 def link_seconds(
     setting: Setting, listed: Sequence[Sequence[Degrees]], pairs: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """((pairs,) seconds of a prompt's transfer by itself, (pairs,) of the whole link).
 
-    Devices send and receive at their rate of the scale-up domain where it is the only one, else of the scale-out
-    network. A transfer uses those of one rank, on the side that has fewer; all together those of the smaller pool.
+    A transfer uses those of one rank, on the side that has fewer; all together those of the smaller pool.
     Heads and layers that the pools split differently are re-sorted on the way: every byte crosses the link once.
     """
-    cluster = setting.cluster
-    domain = domain_size(cluster)
-    group = Group(2, 2, 1, domain) if cluster.devices == domain else Group(2, 1, 2, cluster.devices)
-    latency, per_byte = regimes(cluster, group)[Collective.SEND, 0]
+    latency, per_byte = link_price(setting.cluster)
     kv_bytes = prompt_kv_bytes(setting.model, setting.engine, setting.phases.workload.isl)
     of_rank, of_pool = (
         np.min([np.array(sizes)[pairs[:, at]] for at, sizes in enumerate(both)], axis=0)
@@ -191,7 +207,7 @@ def _formula_parts(pools: Pools, pair: int, known: FloatArray, capacity: float) 
     prefill, decode = pools.prefill, pools.decode
     lanes = decode.replicas[other] * decode.dp[other] * decode.pp[other]
     return (
-        Prefill(prefill.replicas[one], prefill.dp[one], *known[:CAPACITY]),
+        Prefill(prefill.replicas[one], prefill.pp[one], prefill.dp[one], *known[:CAPACITY]),
         Link(pools.alone[pair], pools.occupied[pair]),
         Decode(lanes, decode.pp[other], capacity, pools.osl),
     )

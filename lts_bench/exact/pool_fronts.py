@@ -65,7 +65,7 @@ def fastest(part: Part, cell: Cell) -> IntArray:
 def prefill_front(part: Part, degrees: int, target: Target) -> PrefillFront:
     """Prefill pools whose prompts may take no longer than the target at its rate."""
     cell, program, rules = prefill_cell(part, degrees), part.program, part.program.rules
-    size = float(program.replicas[degrees]), float(program.dp[degrees])
+    size = float(program.replicas[degrees]), float(program.pp[degrees]), float(program.dp[degrees])
 
     def passes(sums: FloatArray, capacity: FloatArray) -> BoolArray:
         prompts = Prompts(cell.prompts(sums), *size)

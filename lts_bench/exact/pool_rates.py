@@ -21,6 +21,7 @@ class Prompts(NamedTuple):
 
     seconds: FloatArray
     replicas: float
+    pp: float
     dp: float
 
 
@@ -54,7 +55,7 @@ def waits(prompts: Prompts, rate: float, q: float, g: float) -> FloatArray:
     found = np.full(len(prompts.seconds), np.inf)
     for n in range(len(found)):
         lone, every, lone_latency, every_latency = prompts.seconds[n]
-        prefill = Prefill(prompts.replicas, prompts.dp, lone, every, lone_latency, every_latency)
+        prefill = Prefill(prompts.replicas, prompts.pp, prompts.dp, lone, every, lone_latency, every_latency)
         if rate < highest_load(prefill, Link(0.0, 0.0)):
             found[n] = prefill_seconds(prefill, rate, q, g)
     return found

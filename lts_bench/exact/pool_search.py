@@ -163,8 +163,8 @@ class PoolSearch:
         seconds = np.stack(times, axis=1)
         seconds[most_sequences(program, floors) < IN_FLIGHT] = np.inf
         return [
-            Prompts(row[None], float(replicas), float(dp))
-            for row, replicas, dp in zip(seconds, program.replicas, program.dp, strict=True)
+            Prompts(row[None], *map(float, size))
+            for row, *size in zip(seconds, program.replicas, program.pp, program.dp, strict=True)
         ]
 
     def _least_steps(self) -> list[Steps]:
