@@ -3,9 +3,10 @@
 Prompts of a prefill replica are prefilled in steps of one a rank, each on its own n = 1, all ranks n = dp:
 s(n) = s_1 + (n − 1)/(dp − 1) · (s_dp − s_1) in the heaviest stage, T(n) in all. At Λ requests a second n = Λ · s(n), at
 least 1, and u = Λ · s_dp/dp of the replica is used. A prompt waits for the step that is on its way, if any, and behind
-those that do not fit into the next one; for dp = 1 the mean of that is the one of M/D/1:
+those that do not fit into the next one. For one replica with dp = 1 the mean of that is the one of M/D/1; replicas get
+prompts in turn, so that the gaps of each vary less, and so do waits (Kingman 1961):
 
-    wait = s(n) · (q · min(Λ · s_1, 1) + g · u² / (2 dp (1 − u)))        mean: q = 1/2, g = 1
+    wait = s(n) · (q · min(Λ · s_1, 1) + g · u² / (2 dp (1 − u))) / replicas        mean: q = 1/2, g = 1
 
 with g = −ln(1 − q). In a pipeline none overtakes, so that a prompt by itself behind one on every rank takes as long:
 T(n) is no less than y/(1 + y) of the way from T(1) to T(dp), with y = Λ · min(Λ · s_1, 1) · T(dp)/5.
@@ -97,7 +98,8 @@ def prefill_seconds(prefill: Prefill, rate: Number, q: float, g: float) -> Any:
         share = max(share, ahead / (1 + ahead))
     latency = prefill.lone_latency + share * (prefill.every_latency - prefill.lone_latency)
     used = arriving * every / prefill.dp
-    return latency + service * (q * busy + g * used * used / (2 * prefill.dp * (1 - used)))
+    queued = q * busy + g * used * used / (2 * prefill.dp * (1 - used))
+    return latency + service * queued / prefill.replicas
 
 
 @formula
