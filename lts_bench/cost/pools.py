@@ -25,12 +25,14 @@ from typing import Any, NamedTuple
 
 from lts_bench.cost.compiled import formula
 from lts_bench.cost.program import FloatArray
-from lts_bench.cost.steady import Number, Rules
+from lts_bench.cost.steady import NO_LIMIT, Number, Rules
 
 CAUGHT_UP = 5.0
 """Replays of pipelines with 2 to 8 ranks agree with it within a few per cent."""
-HALVINGS = 48
-"""Steps of the search for a rate: its relative error is about 1e-14."""
+STEPS, PRECISION = 64, 1e-12
+"""Most steps of the search for a rate, and the relative width at which it ends."""
+NEARLY = 1 - 1e-9
+"""Share of the highest load that is tried."""
 
 
 class Prefill(NamedTuple):
@@ -120,23 +122,49 @@ def ttft_seconds(prefill: Prefill, link: Link, pp: Number, td: Number, rate: Num
 def rate_above(
     least: float, batch: Number, td: Number, prefill: Prefill, link: Link, decode: Decode, rules: Rules
 ) -> Any:
-    """Requests per second with a batch size that meet all limits, where that is more than ``least``; else 0."""
+    """Requests per second with a batch size that meet all limits, where that is more than ``least``; else 0.
+
+    And whether TTFT limits it: no longer round serves more then.
+    """
     most = decode.lanes * batch / (td * decode.osl)
     if batch > decode.capacity or td > rules.tpot_limit or most <= least:
-        return 0.0
+        return 0.0, False
     q, g, limit = rules.quantile, rules.queue_factor, rules.ttft_limit
     load = highest_load(prefill, link)
     if least >= load or ttft_seconds(prefill, link, decode.pp, td, least, q, g) > limit:
-        return 0.0
+        return 0.0, False
     if most < load and ttft_seconds(prefill, link, decode.pp, td, most, q, g) <= limit:
-        return most
-    low, high = least, min(most, load)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        if ttft_seconds(prefill, link, decode.pp, td, middle, q, g) <= limit:
-            low = middle
+        return most, False
+    return rate_between(least, min(most, NEARLY * load), load, prefill, link, decode.pp, td, rules), True
+
+
+@formula
+def rate_between(
+    low: float, high: float, load: float, prefill: Prefill, link: Link, pp: Number, td: Number, rules: Rules
+) -> Any:
+    """The highest rate from ``low``, which meets the limit on TTFT, to ``high``.
+
+    By false position (Illinois) on the excess times 1 − rate/load, which has no pole; each fourth step halves.
+    """
+    q, g, limit = rules.quantile, rules.queue_factor, rules.ttft_limit
+    under = (ttft_seconds(prefill, link, pp, td, low, q, g) - limit) * (1 - low / load)
+    above = (ttft_seconds(prefill, link, pp, td, high, q, g) - limit) * (1 - high / load)
+    if above <= 0:
+        return high
+    side = 0
+    for step in range(STEPS):
+        if high - low <= PRECISION * high:
+            break
+        middle = (low + high) / 2 if step % 4 == 3 else (low * above - high * under) / (above - under)
+        excess = (ttft_seconds(prefill, link, pp, td, middle, q, g) - limit) * (1 - middle / load)
+        if excess <= 0:
+            low, under = middle, excess
+            above = above / 2 if side < 0 else above
+            side = -1
         else:
-            high = middle
+            high, above = middle, excess
+            under = under / 2 if side > 0 else under
+            side = 1
     return low
 
 
@@ -157,17 +185,21 @@ def best_point(
         decode: the other pool.
         rules: the limits.
     """
-    best, size, rung, seconds = 0.0, 0.0, first, 0.0
+    best, size, rung, seconds, longest = 0.0, 0.0, first, 0.0, NO_LIMIT
     for phase in range(first, filled):
-        found = rate_above(best, batches[phase], td[phase], prefill, link, decode, rules)
-        if found > best:
-            best, size, rung, seconds = found, batches[phase], phase, td[phase]
+        if td[phase] < longest:
+            found, limited = rate_above(best, batches[phase], td[phase], prefill, link, decode, rules)
+            if found > best:
+                best, size, rung, seconds = found, batches[phase], phase, td[phase]
+                longest = seconds if limited else longest
     if best > 0:
         for low in range(max(rung - 1, first), min(rung + 1, filled - 1)):
             span = batches[low + 1] - batches[low]
             for more in range(1, int(span)):
-                batch, at = batches[low] + more, td[low] + more / span * (td[low + 1] - td[low])
-                found = rate_above(best, batch, at, prefill, link, decode, rules)
-                if found > best:
-                    best, size, seconds = found, batch, at
+                at = td[low] + more / span * (td[low + 1] - td[low])
+                if at < longest:
+                    found, limited = rate_above(best, batches[low] + more, at, prefill, link, decode, rules)
+                    if found > best:
+                        best, size, seconds = found, batches[low] + more, at
+                        longest = seconds if limited else longest
     return best, size, seconds
