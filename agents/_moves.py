@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lts_bench.space.decisions import Space
+from lts_bench.space.patterns import operator_name
 
 STEPS = np.array([0.5, 0.3, 0.2])
 """How often a neighbour differs in an operator, in the degrees, in a letter of an axis; 0.3 to 0.7, 0.2 to 0.5 and 0 to
@@ -52,7 +53,7 @@ class Neighbours:
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        names = [name.partition(".")[2] or name for name in space.names[1:]]
+        names = [operator_name(name) for name in space.names[1:]]
         self._same = np.array([[name == other for other in names] for name in names])
         self.relabelled = relabelled(space.choices[1:], int(space.sizes[1:].max()))
 

@@ -17,7 +17,7 @@ from lts_bench.cost.rows import ILLEGAL_SECONDS, LINE
 from lts_bench.exact.factors import Factors, Terms, size_of
 from lts_bench.exact.floors import Floors, rung_bounds
 from lts_bench.exact.relaxation import Choices
-from lts_bench.exact.search import Search
+from lts_bench.exact.part import Part
 from lts_bench.nominal import nominal_task
 from lts_bench.problem import Problem
 from lts_bench.task import Task
@@ -53,11 +53,11 @@ class Alpa(Agent):
 
 def strategies(task: Task, solves: int, gap: float) -> IntArray:
     """Return the solutions (n, d) of the most promising degrees, highest nominal goodput first."""
-    search = Search(task.cost, task.space)
-    bounds = rung_bounds(search.program, Floors.of(task.cost, search.streams), 0.0)
+    part = Part(task.cost, task.space)
+    bounds = rung_bounds(part.program, Floors.of(task.cost, part.streams), 0.0)
     order = np.argsort(-bounds.max(axis=1), kind="stable")[: ATTEMPTS * solves]
     choices = ((d, solved(search, d, int(bounds[d].argmax()), gap)) for d in order.tolist())
-    found = list(islice((search.vectors(d, chosen[None]) for d, chosen in choices if chosen is not None), solves))
+    found = list(islice((part.vectors(d, chosen[None]) for d, chosen in choices if chosen is not None), solves))
     if not found:
         return np.empty((0, len(task.space.names)), dtype=np.int64)
     vectors: IntArray = np.concatenate(found)
@@ -65,17 +65,17 @@ def strategies(task: Task, solves: int, gap: float) -> IntArray:
     return vectors[np.lexsort((answers["violation"].sum(axis=1), -answers["goodput_per_npu"]))]
 
 
-def solved(search: Search, degrees: int, rung: int, gap: float) -> Choices | None:
+def solved(part: Part, degrees: int, rung: int, gap: float) -> Choices | None:
     """Return the choice (variables,) of every operator on the mesh of the degrees, None where nothing fits.
 
     Args:
-        search: the nominal task's tables.
+        part: the nominal task's tables.
         degrees: index of the degrees.
         rung: of the batch on the program's ladder.
         gap: relative, at which HiGHS may stop.
     """
-    program, plan = search.program, search.plans[int(search.program.two_axes[degrees]) + 1]
-    allowed = search.allowed(degrees, plan)
+    program, plan = part.program, part.plans[int(part.program.two_axes[degrees]) + 1]
+    allowed = part.allowed(degrees, plan)
     allowed[0, 0] = True  # the degrees are given
     costs = per_variable(plan.factors, sums(program, plan.factors, degrees, rung), allowed.shape)
     possible = np.asarray((costs < ILLEGAL_SECONDS).all(axis=1))

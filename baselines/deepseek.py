@@ -11,7 +11,7 @@ from lts_bench.baselines.megatron_search import weight_bytes
 from lts_bench.problem import Problem
 from lts_bench.space.decisions import Space
 from lts_bench.space.operators import MEGATRON
-from lts_bench.space.patterns import EP, ETP, PP, TX, TY, fill_pattern
+from lts_bench.space.patterns import COLUMNS, EP, ETP, PP, TX, TY, fill_pattern, likeliest_first
 
 EXPERTS = {"experts.up": "N", "experts.down": "K"}
 TOKENS = {**dict.fromkeys(MEGATRON, "M"), "attention.core": "batch", "head": "vocabulary", **EXPERTS}
@@ -56,15 +56,17 @@ def widest_first(space: Space, features: Mapping[str, float]) -> np.ndarray:
     patterns = (TOKENS, HEADS) if sparse else (DENSE,)
     filled = np.concatenate([fill_pattern(space, pattern, pattern) for pattern in patterns])
     degrees = space.degrees[filled[:, 0]]
-    again = (np.arange(len(filled)) >= len(space.degrees)) & (degrees[:, TY] == 1)
-    wanted = (degrees[:, TX] == 1) & ~again & ((degrees[:, ETP] == 1) | (not sparse))
+    again = (np.arange(len(filled)) >= len(space.degrees)) & (degrees[:, TY::COLUMNS] == 1).all(axis=1)
+    wanted = (degrees[:, TX] == 1) & ~again & ((degrees[:, ETP::COLUMNS] == 1).all(axis=1) | (not sparse))
     vectors = filled[wanted]
     vectors = vectors[space.legal(vectors)]
-    degrees = space.degrees[vectors[:, 0]]
-    held = degrees.copy()
-    if sparse:
-        held[:, TY] = 1
-    too_large = weight_bytes(held, features) > features["hbm_bytes"] * features["memory_fraction"]
-    keys = (degrees[:, TY], -degrees[:, EP], degrees[:, TY] > PUBLISHED_TP, degrees[:, PP], too_large)
-    ordered: np.ndarray = vectors[np.lexsort(keys)]
+
+    def keys(degrees: np.ndarray) -> tuple[np.ndarray, ...]:
+        held = degrees.copy()
+        if sparse:
+            held[:, TY] = 1
+        too_large = weight_bytes(held, features) > features["hbm_bytes"] * features["memory_fraction"]
+        return degrees[:, TY], -degrees[:, EP], degrees[:, TY] > PUBLISHED_TP, degrees[:, PP], too_large
+
+    ordered: np.ndarray = vectors[likeliest_first(space.degrees[vectors[:, 0]], keys)]
     return ordered

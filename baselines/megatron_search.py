@@ -13,9 +13,7 @@ from lts_bench.budget import BudgetExhausted
 from lts_bench.problem import Problem
 from lts_bench.space.decisions import Space
 from lts_bench.space.megatron import megatron_vectors
-
-PP, DP, TY, EP, ETP = 1, 2, 4, 5, 6
-"""Columns of `Space.degrees`."""
+from lts_bench.space.patterns import DP, EP, ETP, PP, TY, likeliest_first
 
 
 class MegatronSearch(Agent):
@@ -39,12 +37,16 @@ class MegatronSearch(Agent):
 
 def best_guess_first(space: Space, vectors: np.ndarray, features: Mapping[str, float]) -> np.ndarray:
     """Sort strategies by the advice; among equals few pipeline stages and many expert ranks come first."""
-    degrees = space.degrees[vectors[:, 0]]
-    too_large = weight_bytes(degrees, features) > features["hbm_bytes"] * features["memory_fraction"]
-    wide = degrees[:, DP] * degrees[:, TY] > features["domain_devices"]
-    split_experts = (features["experts"] > 0) & (degrees[:, ETP] > 1)
-    model_parallel = degrees[:, PP] * degrees[:, TY]
-    return vectors[np.lexsort((-degrees[:, EP], degrees[:, PP], model_parallel, split_experts, wide, too_large))]
+
+    def keys(degrees: np.ndarray) -> tuple[np.ndarray, ...]:
+        too_large = weight_bytes(degrees, features) > features["hbm_bytes"] * features["memory_fraction"]
+        wide = degrees[:, DP] * degrees[:, TY] > features["domain_devices"]
+        split_experts = (features["experts"] > 0) & (degrees[:, ETP] > 1)
+        model_parallel = degrees[:, PP] * degrees[:, TY]
+        return -degrees[:, EP], degrees[:, PP], model_parallel, split_experts, wide, too_large
+
+    sorted_by_advice: np.ndarray = vectors[likeliest_first(space.degrees[vectors[:, 0]], keys)]
+    return sorted_by_advice
 
 
 def weight_bytes(degrees: np.ndarray, features: Mapping[str, float]) -> np.ndarray:

@@ -10,13 +10,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from lts_bench.agent import Agent
-from lts_bench.baselines.megatron_search import ETP, PP, TY, weight_bytes
+from lts_bench.baselines.megatron_search import weight_bytes
 from lts_bench.budget import BudgetExhausted
 from lts_bench.problem import Problem
 from lts_bench.space.decisions import Space
-
-DP, TX = 2, 3
-"""Columns of `Space.degrees`, beside those imported."""
+from lts_bench.space.patterns import DP, ETP, PP, TX, TY, likeliest_first, operator_name
 
 
 class Recipe(NamedTuple):
@@ -86,7 +84,7 @@ class Recipes(Agent):
 def recipe_vectors(space: Space, features: Mapping[str, float], batch: int) -> Iterator[np.ndarray]:
     """Yield all legal, distinct strategies (n, d) of the library, those whose turn comes first in front."""
     one, two = _library(space)
-    order = likeliest_first(space.degrees, features)
+    order = rule_of_thumb(space.degrees, features)
     paired = space.degrees[order, TX] > 1
     groups = [_turns(order, ~paired, len(one), 0), _turns(order, paired, len(two), len(one))]
     turns, degrees, recipes = np.concatenate(groups, axis=1)
@@ -110,15 +108,19 @@ def _turns(order: np.ndarray, chosen: np.ndarray, recipes: int, first: int) -> n
     return np.stack([(place + 1) * (recipe + 1), order[place], recipe + first]).reshape(3, -1)
 
 
-def likeliest_first(degrees: np.ndarray, features: Mapping[str, float]) -> np.ndarray:
-    """Return the indices of degrees (n, 7), the likeliest first."""
-    whole = degrees.copy()
-    whole[:, TY] *= whole[:, TX]
-    too_large = weight_bytes(whole, features) > features["hbm_bytes"] * features["memory_fraction"]
-    wide = degrees[:, DP] * whole[:, TY] > features["domain_devices"]
-    split_experts = (features["experts"] > 0) & (degrees[:, ETP] > 1)
-    replica = degrees[:, PP] * degrees[:, DP] * whole[:, TY]
-    return np.lexsort((degrees[:, TX], degrees[:, PP], wide, replica, split_experts, too_large))
+def rule_of_thumb(listed: np.ndarray, features: Mapping[str, float]) -> np.ndarray:
+    """Return the indices of degrees (n, 7), or of two pools (n, 14), the likeliest first."""
+
+    def keys(degrees: np.ndarray) -> tuple[np.ndarray, ...]:
+        whole = degrees.copy()
+        whole[:, TY] *= whole[:, TX]
+        too_large = weight_bytes(whole, features) > features["hbm_bytes"] * features["memory_fraction"]
+        wide = degrees[:, DP] * whole[:, TY] > features["domain_devices"]
+        split_experts = (features["experts"] > 0) & (degrees[:, ETP] > 1)
+        replica = degrees[:, PP] * degrees[:, DP] * whole[:, TY]
+        return degrees[:, TX], degrees[:, PP], wide, replica, split_experts, too_large
+
+    return likeliest_first(listed, keys)
 
 
 def _library(space: Space) -> tuple[np.ndarray, np.ndarray]:
@@ -133,7 +135,7 @@ def _library(space: Space) -> tuple[np.ndarray, np.ndarray]:
 def _choices(space: Space, x: Recipe, y: Recipe) -> list[int]:
     found = []
     for name, labels in zip(space.names[1:], space.choices[1:], strict=True):
-        operator = name.partition(".")[2] or name
+        operator = operator_name(name)
         if operator in EXPERTS:
             found.append(labels.index(EXPERTS[operator]))
             continue

@@ -3,82 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from lts_bench.assess_pools import PoolAssessment, assess_pools
+from lts_bench.assessment import Assessment, violations_of
 from lts_bench.cost import evaluator
 from lts_bench.cost.breakdown import time_rows
 from lts_bench.cost.model import cost_of
 from lts_bench.cost.nodes import Setting
 from lts_bench.cost.phases import Phases
 from lts_bench.cost.utilisation import utilisation
-from lts_bench.space.check import Checked, check_strategy, legal_strategy
+from lts_bench.space.check import Checked
+from lts_bench.space.disaggregated import POOLS, CheckedPools, Disaggregated, check_any, legal_any
 from lts_bench.space.strategy import Strategy
 from lts_bench.specs.cluster import Cluster, load_cluster
 from lts_bench.specs.config import load_model
 from lts_bench.specs.engine import Engine, load_engine
-from lts_bench.specs.failure import Failure, Violation
 from lts_bench.specs.model import Model
 from lts_bench.specs.perturbation import draws
 from lts_bench.specs.quantization import apply_precision
 from lts_bench.specs.workload import Workload, parse_workload
 
-LIMITS = ("memory", "ttft", "tpot")
-FIGURES = ("batch", "concurrency", "throughput_tokens_per_s", "goodput_per_npu", "ttft_ms", "tpot_ms")
 UNCERTAIN = ("goodput_per_npu", "throughput_tokens_per_s", "ttft_ms", "tpot_ms", "batch")
 """Figures of which an interval is told."""
 QUANTILES = {"median": 0.5, "p5": 0.05, "p95": 0.95}
 
 
-@dataclass(frozen=True)
-class Assessment:
-    """A legal strategy's evaluation.
-
-    Attributes:
-        raw: one row of ``evaluator``'s columns.
-        memory: bytes of the fullest device: weights, kv, buffers, limit, kv_room (what weights and buffers leave) and
-            kv_per_sequence (one sequence at full length).
-    """
-
-    setting: Setting
-    strategy: Strategy
-    raw: np.ndarray
-    memory: dict[str, float]
-
-    @property
-    def feasible(self) -> bool:
-        """Whether memory and SLOs are met."""
-        return bool(self.raw[evaluator.FEASIBLE])
-
-    @property
-    def violation(self) -> dict[str, float]:
-        """Relative excess over each limit."""
-        over = self.raw[evaluator.OVER_MEMORY : evaluator.OVER_TPOT + 1]
-        return dict(zip(LIMITS, map(float, over), strict=True))
-
-    @property
-    def fits(self) -> bool:
-        """Whether the batch that is reported fits the memory."""
-        return self.violation["memory"] == 0
-
-    @property
-    def figures(self) -> dict[str, Any]:
-        """What is reached with the best batch, or the least violating one; None where not even that fits."""
-        if not self.fits:
-            return dict.fromkeys(FIGURES) | {"goodput_per_npu": 0.0}
-        raw, degrees = self.raw, self.strategy.degrees
-        batch, ttft, tpot = int(raw[evaluator.BATCH]), float(raw[evaluator.TTFT]), float(raw[evaluator.TPOT])
-        concurrency = degrees.replicas * degrees.dp * degrees.pp * batch
-        goodput = float(raw[evaluator.GOODPUT])
-        reached = (batch, concurrency, concurrency / tpot, goodput, 1e3 * ttft, 1e3 * tpot)
-        return dict(zip(FIGURES, reached, strict=True))
-
-
-def assess(model: Model, cluster: Cluster, engine: Engine, workload: Workload, strategy: Strategy) -> Assessment:
+def assess(
+    model: Model, cluster: Cluster, engine: Engine, workload: Workload, strategy: Strategy | Disaggregated
+) -> Assessment:
     """Evaluate one strategy, whether or not it is in a task's space."""
+    if isinstance(strategy, Disaggregated):
+        return assess_pools(model, cluster, engine, workload, strategy)
     phases = Phases.of(workload, engine)
     setting = Setting(model, cluster, engine, phases, strategy.redundant_experts, strategy.padding)
     cost, vector = cost_of(setting, strategy)
@@ -86,13 +46,13 @@ def assess(model: Model, cluster: Cluster, engine: Engine, workload: Workload, s
     return Assessment(setting, strategy, raw, cost.memory_parts(vector, float(raw[evaluator.BATCH])))
 
 
-def drawn(setting: Setting, strategy: Strategy, count: int, seed: int) -> Iterator[Assessment]:
+def drawn(setting: Setting, strategy: Strategy | Disaggregated, count: int, seed: int) -> Iterator[Assessment]:
     """A strategy on ``count`` draws of the constants, the same ones for every strategy."""
     for cluster, engine in draws(setting.cluster, setting.engine, count, seed):
         yield assess(setting.model, cluster, engine, setting.phases.workload, strategy)
 
 
-def spread(setting: Setting, strategy: Strategy, count: int, seed: int = 0) -> dict[str, Any]:
+def spread(setting: Setting, strategy: Strategy | Disaggregated, count: int, seed: int = 0) -> dict[str, Any]:
     """Share of draws in which a strategy is feasible; median, 5 % and 95 % quantile of what it reaches over all draws.
 
     Each draw has its own best batch. An infeasible one has goodput 0, one that does not fit no other figure.
@@ -120,39 +80,11 @@ def ranking_under_uncertainty(
     return shares
 
 
-def violations_of(assessment: Assessment) -> list[Violation]:
-    """The MEMORY violation of a legal strategy, or its SLO violations: what does not fit has no latencies."""
-    slo, raw = assessment.setting.phases.workload.slo, assessment.raw
-    over = assessment.violation
-    found: list[Violation] = []
-    if over["memory"] > 0:
-        return [_memory_violation(assessment)]
-    for name, column, limit_ms in (("ttft", evaluator.TTFT, slo.ttft_ms), ("tpot", evaluator.TPOT, slo.tpot_ms)):
-        if over[name] > 0:
-            value = float(raw[column]) * 1e3
-            message = f"{name.upper()} {value:.4g} ms exceeds the limit of {limit_ms:g} ms"
-            rule = f"{name}_ms <= {limit_ms:g}"
-            found.append(Violation(Failure.SLO, rule, f"slo.{name}_ms", value, (limit_ms,), message))
-    return found
-
-
-def _memory_violation(assessment: Assessment) -> Violation:
-    memory, limit = assessment.memory, assessment.memory["limit"]
-    needed = float(assessment.raw[evaluator.MEMORY])
-    message = f"a device needs {needed / 1e9:.2f} GB and has {limit / 1e9:.2f} GB"
-    message += f": weights {memory['weights'] / 1e9:.2f} GB"
-    if memory["weights"] < limit:
-        tokens, whole = assessment.setting.phases.full_context, memory["kv_per_sequence"] / 1e9
-        message += f", one sequence of {tokens:,.0f} tokens {whole:.2f} GB"
-        message += f"; at most {memory['longest_sequence_tokens']:,.0f} tokens fit beside the weights"
-    return Violation(Failure.MEMORY, f"bytes of a device <= {limit:.0f}", "memory_bytes", needed, (limit,), message)
-
-
 def check_document(
     model: Model, cluster: Cluster, document: Any, workload: Workload | None = None, source: str | None = None
 ) -> dict[str, Any]:
     """``lts-bench check``: legality, and with a workload also MEMORY and SLO violations; ``source`` names the file."""
-    checked = check_strategy(document, model, cluster, source)
+    checked = check_any(document, model, cluster, source)
     violations = list(checked.violations)
     if workload is not None and not violations:
         violations += violations_of(assess(model, cluster, load_engine("generic"), workload, checked.strategy))
@@ -185,7 +117,7 @@ def evaluate_strategy(
     """
     loaded = apply_precision(load_model(model), precision, kv_precision)
     given = load_cluster(cluster)
-    checked = legal_strategy(strategy, loaded, given, source)
+    checked = legal_any(strategy, loaded, given, source)
     assessment = assess(loaded, given, load_engine(engine), parse_workload(workload), checked.strategy)
     document = _document(assessment, checked)
     if uncertainty:
@@ -193,12 +125,13 @@ def evaluate_strategy(
     return document
 
 
-def _document(assessment: Assessment, checked: Checked) -> dict[str, Any]:
+def _document(assessment: Assessment, checked: Checked | CheckedPools) -> dict[str, Any]:
     setting = assessment.setting
     document = {
         "feasible": assessment.feasible,
         **assessment.figures,
         "mfu": None,
+        **_of_pools(assessment),
         "memory_bytes": assessment.memory,
         "violation": assessment.violation,
         "violations": [msgspec.to_builtins(each) for each in violations_of(assessment)],
@@ -208,9 +141,34 @@ def _document(assessment: Assessment, checked: Checked) -> dict[str, Any]:
     return document | (_at_its_batch(assessment) if assessment.fits else {})
 
 
+def _of_pools(assessment: Assessment) -> dict[str, Any]:
+    """What is told of disaggregated serving alone."""
+    if not isinstance(assessment, PoolAssessment):
+        return {}
+    return {
+        "requests_per_s": assessment.rate,
+        "pools": assessment.pools,
+        "ttft_parts_ms": assessment.ttft_parts_ms,
+    }
+
+
 def _at_its_batch(assessment: Assessment) -> dict[str, Any]:
     """Utilisation, and the time of each operator and collective, at the strategy's own batch size."""
+    strategy = assessment.strategy
+    if isinstance(strategy, Strategy):
+        return _where_time_goes(assessment, strategy)
+    parts = {pool: _where_time_goes(assessment, getattr(strategy, pool)) for pool in POOLS}
+    document: dict[str, Any] = {"mfu": {pool: parts[pool]["mfu"][pool] for pool in POOLS}}
+    for kind in ("operators", "collectives"):
+        rows = [{"pool": pool, **row} for pool in POOLS for row in parts[pool][kind]]
+        unused = {"prefill": "decode_us", "decode": "prefill_us"}
+        document[kind] = [row | {unused[row["pool"]]: 0.0} for row in rows]
+    return document
+
+
+def _where_time_goes(assessment: Assessment, strategy: Strategy) -> dict[str, Any]:
     phases = Phases(assessment.setting.phases.workload, np.array([int(assessment.raw[evaluator.BATCH])]))
-    cost, vector = cost_of(replace(assessment.setting, phases=phases), assessment.strategy)
-    operators, collectives = time_rows(cost.tables, assessment.strategy)
+    own = {"redundant_experts": strategy.redundant_experts, "padding": strategy.padding}
+    cost, vector = cost_of(replace(assessment.setting, phases=phases, **own), strategy)
+    operators, collectives = time_rows(cost.tables, strategy)
     return {"mfu": utilisation(cost, vector), "operators": operators, "collectives": collectives}

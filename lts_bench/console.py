@@ -185,6 +185,13 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 
 def _strategy_lines(strategy: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the lines of a strategy, pool by pool where there are two."""
+    if "sharding" in strategy:
+        return _part_lines(strategy)
+    return [(f"{pool}.{name}", text) for pool, part in strategy.items() for name, text in _part_lines(part)]
+
+
+def _part_lines(strategy: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the degrees in one line and the splits in a line a layer kind, letters of an unused x axis left out."""
     degrees = {key: value for key, value in strategy.items() if key != "sharding"}
     words = [f"{key}={'x'.join(map(str, value)) if key == 'tp' and isinstance(value, list) else value}"

@@ -15,7 +15,7 @@ from lts_bench.specs.loading import convert
 from lts_bench.specs.taskspec import TaskSpec
 from lts_bench.task import Parts, Task
 
-PRECISIONS = ("precision", "kv_precision")
+SETTINGS = ("precision", "kv_precision", "serving")
 """Fields of a spec that are no names of anything."""
 
 
@@ -29,7 +29,7 @@ def nominal_data(spec: TaskSpec) -> dict[str, Any]:
 
     Returns:
         ``model`` {``name``, ``config``, ``quantization``}, the contents of config.json and hf_quant_config.json;
-        ``cluster`` and ``engine`` with all constants; ``workload``; ``precision`` and ``kv_precision``.
+        ``cluster`` and ``engine`` with all constants; ``workload``; ``precision``, ``kv_precision`` and ``serving``.
     """
     files = read_model_files(spec.model)
     return {
@@ -37,7 +37,7 @@ def nominal_data(spec: TaskSpec) -> dict[str, Any]:
         "cluster": msgspec.to_builtins(load_cluster(spec.cluster)),
         "engine": msgspec.to_builtins(load_engine(spec.engine)),
         "workload": msgspec.to_builtins(spec.workload),
-        **{name: getattr(spec, name) for name in PRECISIONS},
+        **{name: getattr(spec, name) for name in SETTINGS},
     }
 
 
@@ -55,6 +55,6 @@ def nominal_task(data: Mapping[str, Any] | None) -> Task:
     files = ModelFiles(source="nominal", **data["model"])
     cluster, engine = convert(data["cluster"], Cluster, "nominal"), convert(data["engine"], Engine, "nominal")
     names = {"model": files.name, "cluster": cluster.name, "engine": engine.name}
-    rest = {key: data[key] for key in ("workload", *PRECISIONS)}
+    rest = {key: data[key] for key in ("workload", *SETTINGS)}
     spec = convert({"name": f"{files.name}/{cluster.name}/nominal", **names, **rest}, TaskSpec, "nominal")
     return Task(spec, parts=Parts(model_from_config(*files), cluster, engine))

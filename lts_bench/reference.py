@@ -37,9 +37,13 @@ def find_reference(task: Task) -> Reference:
 
     The latter's goodput is the one without the SLO.
 
+    Disaggregated serving is measured against that of co-located serving on the same devices.
+
     Raises:
         InputError: if none fits the memory.
     """
+    if task.spec.serving != "co-located":
+        return type(task)(msgspec.structs.replace(task.spec, serving="co-located")).reference
     vectors = megatron_vectors(task.space)
     answers = task.evaluate(vectors)
     if answers["feasible"].any():

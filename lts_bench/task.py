@@ -14,9 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from lts_bench.cost.model import COST_MODEL_VERSION, CostModel
 from lts_bench.cost.nodes import Setting
 from lts_bench.cost.phases import Phases
+from lts_bench.cost.pool_model import PoolModel, pool_settings
 from lts_bench.features import task_features
 from lts_bench.reference import Reference, find_reference
 from lts_bench.space.decisions import Space
+from lts_bench.space.pools import PoolSpace
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.cluster import Cluster, load_cluster
 from lts_bench.specs.config import load_model
@@ -60,7 +62,13 @@ class Task:
         self.cluster: Cluster = self.parts.cluster
         self.engine: Engine = self.parts.engine
         self.workload: Workload = spec.workload
-        self.space = Space.build(self.model, self.cluster, degrees)
+        self.space = self._space(degrees)
+
+    def _space(self, degrees: tuple[Degrees, ...] | None) -> Space:
+        if self.spec.serving == "co-located":
+            return Space.build(self.model, self.cluster, degrees)
+        pool_settings(self.model, self.cluster, self.engine, self.workload)  # refuses what cannot be priced
+        return PoolSpace.of(self.model, self.cluster)
 
     @property
     def name(self) -> str:
@@ -73,8 +81,10 @@ class Task:
         return self.spec.feedback
 
     @cached_property
-    def cost(self) -> CostModel:
+    def cost(self) -> CostModel | PoolModel:
         """The cost model, tabulated on first use."""
+        if isinstance(self.space, PoolSpace):
+            return PoolModel(pool_settings(self.model, self.cluster, self.engine, self.workload), self.space)
         setting = Setting(self.model, self.cluster, self.engine, Phases.of(self.workload, self.engine))
         return CostModel(setting, [Degrees(*row) for row in self.space.degrees.tolist()])
 
@@ -101,6 +111,8 @@ class Task:
             "space": self.space.digest,
             "cost_model_version": COST_MODEL_VERSION,
         }
+        if self.spec.serving != "co-located":
+            content["serving"] = self.spec.serving
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def evaluate(self, vectors: ArrayLike) -> NDArray[np.void]:
@@ -172,6 +184,7 @@ def make_task(
     precision: str = "config",
     kv_precision: str = "config",
     feedback: str = "graded",
+    serving: str = "co-located",
 ) -> Task:
     """A task from what the command line takes."""
     parsed = parse_workload(workload)
@@ -185,6 +198,7 @@ def make_task(
             "precision": precision,
             "kv_precision": kv_precision,
             "feedback": feedback,
+            "serving": serving,
         },
         TaskSpec,
     )

@@ -68,7 +68,7 @@ def cards(name: str) -> list[Card]:
 
 
 def test_the_built_in_suites_are_there() -> None:
-    written = {"claims", "core", "dense", "hard", "large-npu", "moe", "slo", "smoke", "topology"}
+    written = {"claims", "core", "dense", "disagg", "hard", "large-npu", "moe", "slo", "smoke", "topology"}
     assert set(WRITTEN) == written
     assert set(list_suites()) == written | {"train", "test"}
 

@@ -10,11 +10,13 @@ from lts_bench.features import task_features
 from lts_bench.problem import Problem
 from lts_bench.space.degrees import valid_degrees
 from lts_bench.space.operators import CORE, LOOKUP, MATMUL, operators
-from lts_bench.specs.cluster import load_cluster
+from lts_bench.space.pools import pool_pairs
+from lts_bench.specs.cluster import Cluster, load_cluster
 from lts_bench.specs.config import load_model
 from lts_bench.specs.engine import load_engine
 from lts_bench.specs.failure import InputError
-from lts_bench.specs.taskspec import TaskSpec
+from lts_bench.specs.model import Model
+from lts_bench.specs.taskspec import Serving, TaskSpec
 
 MOST_CHOICES = max(len(letters) for letters in (MATMUL, CORE, LOOKUP)) ** 2
 """Choices of an operator with a letter for each of two axes, at most."""
@@ -67,13 +69,17 @@ def suite_frame(specs: Sequence[TaskSpec], largest: tuple[int, int] | None = Non
     models = {name: load_model(name) for name in dict.fromkeys(spec.model for spec in specs)}
     clusters = {name: load_cluster(name) for name in dict.fromkeys(spec.cluster for spec in specs)}
     sizes = [
-        (
-            len(valid_degrees(models[model], clusters[cluster])),
-            *(len(each.choices) for each in operators(models[model])),
-        )
-        for model, cluster in dict.fromkeys((spec.model, spec.cluster) for spec in specs)
+        _sizes(models[model], clusters[cluster], serving)
+        for model, cluster, serving in dict.fromkeys((spec.model, spec.cluster, spec.serving) for spec in specs)
     ]
     return Frame(tuple(max(column) for column in zip_longest(*sizes, fillvalue=1)), features)
+
+
+def _sizes(model: Model, cluster: Cluster, serving: Serving) -> tuple[int, ...]:
+    choices = [len(each.choices) for each in operators(model)]
+    if serving == "co-located":
+        return len(valid_degrees(model, cluster)), *choices
+    return len(pool_pairs(model, cluster)), *choices, *choices
 
 
 def check_largest(largest: tuple[int, int]) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from lts_bench.problem import Problem
 from lts_bench.report.strategy_text import OPEN, UNKNOWN, Sharding, strategy_text
+from lts_bench.space.pools import PoolSpace
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.failure import InputError, did_you_mean
 
@@ -38,13 +39,27 @@ def check_render_mode(mode: str | None) -> str | None:
 def render(mode: str, batch: Batch, row: int) -> Picture:
     """Return an episode's strategy so far: text, or an image (height, width, 3)."""
     problem = batch.game(row).problem
-    decided = int(batch.positions[row])
-    degrees, sharding = strategy_so_far(problem.space, batch.vectors[row, :decided])
+    decided = batch.vectors[row, : int(batch.positions[row])]
+    parts = [strategy_so_far(*part) for part in pools_so_far(problem.space, decided)]
+    domain = domain_devices(problem)
     if mode == "ansi":
-        return strategy_text(degrees, sharding, domain_devices(problem))
+        return "\n".join(strategy_text(*part, domain) for part in parts)
     from lts_bench.report.strategy_drawing import strategy_image
 
-    return strategy_image(degrees, sharding, domain_devices(problem))
+    return np.concatenate([strategy_image(*part, domain) for part in parts])
+
+
+def pools_so_far(space: Space, decided: NDArray[np.int64]) -> list[tuple[Space, NDArray[np.int64]]]:
+    """Return every pool's space with what is decided of it; the space itself where there are no pools."""
+    if not isinstance(space, PoolSpace):
+        return [(space, decided)]
+    middle = len(space.parts[0].names)
+    pair = space.pairs[decided[0]] if len(decided) and 0 <= decided[0] < len(space.pairs) else (-1, -1)
+    letters = decided[1:middle], decided[middle:]
+    return [
+        (part, np.array([degrees, *own], dtype=np.int64)[: len(own) + min(len(decided), 1)])
+        for part, degrees, own in zip(space.parts, pair, letters, strict=True)
+    ]
 
 
 def strategy_so_far(space: Space, decided: NDArray[np.int64]) -> tuple[Degrees | None, Sharding]:

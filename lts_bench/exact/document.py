@@ -14,6 +14,7 @@ import numpy as np
 from lts_bench.assess import FIGURES, QUANTILES, Assessment, assess
 from lts_bench.exact.optimum import Optimum, optimum
 from lts_bench.results.store import write_output
+from lts_bench.space.disaggregated import Disaggregated
 from lts_bench.space.strategy import Strategy
 from lts_bench.specs.failure import InputError
 from lts_bench.specs.perturbation import draws
@@ -86,11 +87,11 @@ def _over_megatron(task: Task, found: Optimum) -> float | None:
     return found.goodput_per_npu / reference.goodput_per_npu if reference.meets_slo else None
 
 
-def _assessed(task: Task, strategy: Strategy) -> Assessment:
+def _assessed(task: Task, strategy: Strategy | Disaggregated) -> Assessment:
     return assess(task.model, task.cluster, task.engine, task.workload, strategy)
 
 
-def _moved(task: Task, strategy: Strategy, count: int, seed: int = 0) -> dict[str, Any]:
+def _moved(task: Task, strategy: Strategy | Disaggregated, count: int, seed: int = 0) -> dict[str, Any]:
     """How a strategy does on drawn machines, whose own optima are certified.
 
     ``regret`` is 1 − its goodput ÷ the machine's optimum. Machines without a feasible strategy are left out of it.

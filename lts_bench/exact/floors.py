@@ -89,11 +89,9 @@ def rung_bounds(program: Program, floors: Floors, least: float) -> FloatArray:
     goodput_of_rate = program.replicas * program.dp / program.npus
     rungs = len(program.ladder)
     rounds = [_least_round(program, floors, FIRST_RUNG + rung) for rung in range(rungs)]
-    weights, mean_kv, whole_kv = (floors.held / program.pp[:, None]).T
-    room = program.rules.memory_limit - (floors.buffers + program.fixed_bytes)
-    replica = Replica(sequences_held(weights, mean_kv, whole_kv, program.pp, room), program.pp, program.dp)
-    shortest = np.full((len(room), 1), SHORTEST)
-    found = np.zeros((len(room), max(rungs - 1, 1)))
+    replica = Replica(most_sequences(program, floors), program.pp, program.dp)
+    shortest = np.full((len(program.pp), 1), SHORTEST)
+    found = np.zeros((len(program.pp), max(rungs - 1, 1)))
     for rung in range(found.shape[1]):
         upper = min(rung + 1, rungs - 1)
         ends = Ends(replica, rounds[rung], rounds[upper], shortest, shortest)
@@ -101,6 +99,14 @@ def rung_bounds(program: Program, floors: Floors, least: float) -> FloatArray:
         rates = highest_rate(ends, program.rules, low, high, least / goodput_of_rate)
         found[:, rung] = rates * goodput_of_rate
     return found
+
+
+def most_sequences(program: Program, floors: Floors) -> FloatArray:
+    """(degrees,) no rank's memory holds a larger batch."""
+    weights, mean_kv, whole_kv = (floors.held / program.pp[:, None]).T
+    room = program.rules.memory_limit - (floors.buffers + program.fixed_bytes)
+    most: FloatArray = sequences_held(weights, mean_kv, whole_kv, program.pp, room)
+    return most
 
 
 def _least_round(program: Program, floors: Floors, phase: int) -> Round:

@@ -7,8 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lts_bench.cost.model import CostModel
+from lts_bench.cost.pool_model import PoolModel
+from lts_bench.exact.pool_search import PoolSearch
 from lts_bench.exact.search import SAME, Search
+from lts_bench.space.disaggregated import Disaggregated
 from lts_bench.space.megatron import megatron_vectors
+from lts_bench.space.pools import PoolSpace
 from lts_bench.space.strategy import Strategy
 from lts_bench.task import Task
 
@@ -29,7 +34,7 @@ class Optimum:
 
     goodput_per_npu: float
     vector: NDArray[np.int64] | None
-    strategy: Strategy | None
+    strategy: Strategy | Disaggregated | None
     bound: float
 
     @property
@@ -44,10 +49,26 @@ def optimum(task: Task) -> Optimum:
     Raises:
         InputError: where nothing can be compiled.
     """
+    if isinstance(task.cost, PoolModel) and isinstance(task.space, PoolSpace):
+        return _optimum_of_pools(task, task.cost, task.space)
+    assert isinstance(task.cost, CostModel)
     search = Search(task.cost, task.space)
     search.offer(megatron_vectors(task.space))
     search.offer(task.space.sample(STARTS, np.random.default_rng(0)))
     search.run()
-    vector = None if search.vector is None else task.space.canonical(search.vector)[0]
+    return _found(task, search.goodput, search.vector, search.bound)
+
+
+def _optimum_of_pools(task: Task, cost: PoolModel, space: PoolSpace) -> Optimum:
+    search = PoolSearch(cost, space)
+    search.offer(megatron_vectors(space))
+    search.offer(space.sample(STARTS, np.random.default_rng(0)))
+    search.run()
+    per_rate = search.goodput_of_rate
+    return _found(task, per_rate * search.rate, search.vector, per_rate * search.bound)
+
+
+def _found(task: Task, goodput: float, best: NDArray[np.int64] | None, bound: float) -> Optimum:
+    vector = None if best is None else task.space.canonical(best)[0]
     strategy = None if vector is None else task.space.decode(vector)
-    return Optimum(search.goodput, vector, strategy, search.bound)
+    return Optimum(goodput, vector, strategy, bound)

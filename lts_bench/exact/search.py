@@ -10,17 +10,13 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lts_bench.cost.model import CostModel
-from lts_bench.cost.nodes import BUFFER
 from lts_bench.cost.program import FloatArray, IntArray
-from lts_bench.cost.rows import ILLEGAL_SECONDS
 from lts_bench.exact.cells import Cell, Place
-from lts_bench.exact.factors import Factors
 from lts_bench.exact.floors import Floors, rung_bounds
 from lts_bench.exact.labels import Enumeration, TooManyError
-from lts_bench.exact.plan import Plan
+from lts_bench.exact.part import Part
 from lts_bench.exact.relaxation import Choices, relaxed
 from lts_bench.space.decisions import Space
 
@@ -39,7 +35,7 @@ Entry = tuple[float, float, Place]
 """The negative of a cell's bound, the margin of its next search or 0 to relax it, and the cell."""
 
 
-class Search:
+class Search(Part):
     """What is known so far of the optimum.
 
     Attributes:
@@ -48,9 +44,7 @@ class Search:
     """
 
     def __init__(self, cost: CostModel, space: Space) -> None:
-        self.cost, self.space, self.program = cost, space, cost.program
-        self.streams = frozenset(at for at, name in enumerate(space.names) if name.endswith(".stream"))
-        self.plans = {axes: Plan.of(Factors.of(cost, axes), self.streams) for axes in (1, 2)}
+        super().__init__(cost, space)
         self.goodput = 0.0
         self.vector: IntArray | None = None
         self.bound = 0.0
@@ -118,29 +112,12 @@ class Search:
 
     def _relaxed(self, place: Place) -> Enumeration:
         degrees = place.degrees
-        plan = self.plans[int(self.program.two_axes[degrees]) + 1]
-        cell = Cell(self.program, place)
-        table = cell.table(plan)
-        table[plan.forbidden(self.allowed(degrees, plan))] = ILLEGAL_SECONDS
+        plan, cell = self.plan(degrees), Cell(self.program, place)
 
         def found(choices: Choices) -> None:
             self.offer(self.vectors(degrees, choices))
 
-        return relaxed(cell, plan, table, self._buffers(degrees, plan), self.goodput, found)
-
-    def allowed(self, degrees: int, plan: Plan) -> NDArray[np.bool_]:
-        """(variables, choices) that the space admits; on a mesh of one axis a choice is its letter there."""
-        mask, sizes = self.space.masks[self.space.mask_rows[degrees]], plan.factors.sizes
-        allowed = np.zeros((len(sizes), max(sizes)), dtype=np.bool_)
-        for variable, size in enumerate(sizes[1:], start=1):
-            allowed[variable, :size] = mask[variable, self._choices(degrees, variable, np.arange(size))]
-        return allowed
-
-    def _choices(self, degrees: int, variable: int, at: IntArray) -> IntArray:
-        """Choices of an operator that (n,) choices on the mesh of the degrees are."""
-        operator = self.space.operators[variable - 1]
-        idle = 0 if self.program.two_axes[degrees] else operator.choices.index(("R",) * operator.axes)
-        return at + idle - idle % len(operator.letters)
+        return relaxed(cell, plan, self.table(cell), self.buffers(degrees, plan), self.goodput, found)
 
     def _searched(self, enumeration: Enumeration) -> bool:
         """Whether the cell holds strategies above the enumeration's goodput; they are offered then.
@@ -153,22 +130,3 @@ class Search:
             real = self.offer(self.vectors(enumeration.cell.degrees, labels.choices))
             self.bound = max(self.bound, float(goodputs[goodputs > real * (1 + SAME)].max(initial=0.0)))
         return len(labels.entry) > 0
-
-    def _buffers(self, degrees: int, plan: Plan) -> FloatArray:
-        """(variables, choices) bytes of buffers that every choice needs, infinite where there is no choice."""
-        program, sizes = self.program, np.array(plan.factors.sizes)
-        buffers = np.zeros((len(sizes), sizes.max()))
-        for k, variable in enumerate(program.operators.source):
-            rows = program.operators.base[degrees, k] + np.arange(sizes[variable])
-            own = buffers[variable, : sizes[variable]]
-            np.maximum(own, program.memory[rows, BUFFER], out=own)
-        buffers[np.arange(sizes.max()) >= sizes[:, None]] = np.inf
-        return buffers
-
-    def vectors(self, degrees: int, choices: Choices) -> IntArray:
-        """(n, decisions) vectors of (n, variables) choices on the mesh of the degrees."""
-        vectors = choices.astype(np.int64)
-        vectors[:, 0] = degrees
-        for variable in range(1, vectors.shape[1]):
-            vectors[:, variable] = self._choices(degrees, variable, vectors[:, variable])
-        return vectors

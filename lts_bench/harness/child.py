@@ -22,7 +22,7 @@ from lts_bench.budget import Budget, BudgetExhausted, readable_rows
 from lts_bench.harness import wire
 from lts_bench.harness.lifeline import die_with_parent
 from lts_bench.registry import load_origin
-from lts_bench.space.decisions import Space
+from lts_bench.space.pools import read_space
 
 FILE_BYTES = 1 << 30
 """The largest file that an agent may write, its output included."""
@@ -62,7 +62,7 @@ class RemoteProblem:
     def __init__(self, connection: socket.socket, setup: Setup) -> None:
         """Show what the harness has sent to the agent."""
         self._connection = connection
-        self.space = Space.from_dict(setup.space)
+        self.space = read_space(setup.space)
         self.budget, self.remaining = setup.budget, setup.budget.evaluations
         self.feature_names, self.features = setup.feature_names, np.array(setup.features, dtype=np.float64)
         self.nominal = setup.nominal

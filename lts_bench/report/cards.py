@@ -15,6 +15,7 @@ from lts_bench.cost.model import COST_MODEL_VERSION
 from lts_bench.exact.certificates import certificate_of, drawn_task
 from lts_bench.exact.optimum import optimum
 from lts_bench.registry import load_agent
+from lts_bench.space.disaggregated import POOLS, Disaggregated
 from lts_bench.space.megatron import megatron_vectors
 from lts_bench.space.operators import operators
 from lts_bench.space.strategy import Strategy, complete_sharding
@@ -50,7 +51,7 @@ class Spread(msgspec.Struct, frozen=True):
     most: float
 
 
-class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What one task is like.
 
     Attributes:
@@ -70,6 +71,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         moved: optimum of an instance ÷ that of the nominal machine.
         megatron: best of Megatron's pattern on an instance ÷ the instance's optimum.
         replayed: the nominal optimum on an instance ÷ the instance's optimum.
+        over_co_located: of disaggregated serving, optimum ÷ that of co-located serving on the same devices.
     """
 
     task: str
@@ -90,6 +92,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     moved: Spread
     megatron: Spread
     replayed: Spread
+    over_co_located: float | None = None
 
 
 class Deck(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,7 +136,16 @@ def make_card(spec: TaskSpec) -> Card:
         moved=moved,
         megatron=megatron_spread,
         replayed=replayed,
+        over_co_located=_over_co_located(spec, best),
     )
+
+
+def _over_co_located(spec: TaskSpec, best: float) -> float | None:
+    """An optimum ÷ that of the same task served co-located; None where it is that."""
+    if spec.serving == "co-located":
+        return None
+    other = optimum(Task(msgspec.structs.replace(spec, serving="co-located")))
+    return _rounded(best / (other.goodput_per_npu if other.certified else other.bound))
 
 
 def _rounded(value: float) -> float:
@@ -177,8 +189,11 @@ def _instances(task: Task, vector: np.ndarray, best: float) -> tuple[Spread, ...
     return tuple(Spread(_rounded(min(each)), _rounded(max(each))) for each in (moved, megatron, replayed))
 
 
-def unlike_megatron(task: Task, strategy: Strategy) -> str:
+def unlike_megatron(task: Task, strategy: Strategy | Disaggregated) -> str:
     """Return the splits that differ from Megatron's pattern on the whole group, equal kinds of layers together."""
+    if isinstance(strategy, Disaggregated):
+        parts = {pool: unlike_megatron(task, getattr(strategy, pool)) for pool in POOLS}
+        return " | ".join(f"{pool} {splits}" for pool, splits in parts.items())
     degrees, known = strategy.degrees, operators(task.model)
     pattern = complete_sharding({}, known, degrees.tx, degrees.ty)
     kinds: dict[tuple[str, str], list[str]] = {}

@@ -21,6 +21,8 @@ COLUMNS = (
     "Task", "Size", "Legal", "Fits", "Feasible", "Optimum", "at", "unlike Megatron", "÷ Megatron", "Random", "GA",
     "Recipes", "Admitted", "Optimum moves", "Megatron", "Replayed",
 )  # fmt: skip
+OVER_CO_LOCATED = "÷ co-located"
+"""A further column where serving is disaggregated."""
 ADMISSION = {
     "core": "Admission test: core.",
     "hard": "Admission test: hard.",
@@ -100,8 +102,14 @@ def suite_section(suite: Suite, deck: Deck) -> str:
     """Return a suite's heading, description and table; tasks without a card are left out."""
     about = f"{suite.description} {suite.seeds} seeds, budget {suite.budget}. {ADMISSION[suite.admission]}"
     known = {card.task: card for card in deck.cards}
-    lines = [_line(known[spec.name], spec.why, suite.admission) for spec in suite.tasks if spec.name in known]
-    return f"\n## {suite.name}\n\n{markdown_text(about)}\n\n{markdown_table(COLUMNS, lines)}"
+    shown = [spec for spec in suite.tasks if spec.name in known]
+    lines = [_line(known[spec.name], spec.why, suite.admission) for spec in shown]
+    factors = [known[spec.name].over_co_located for spec in shown]
+    columns = COLUMNS
+    if any(factors):
+        columns = (*COLUMNS, OVER_CO_LOCATED)
+        lines = [[*line, f"{factor:.2f}" if factor else NONE] for line, factor in zip(lines, factors, strict=True)]
+    return f"\n## {suite.name}\n\n{markdown_text(about)}\n\n{markdown_table(columns, lines)}"
 
 
 def _line(card: Card, why: str, test: str | None) -> list[str]:
@@ -150,6 +158,7 @@ MEANINGS = {
     "the least and the most of the instance's optimum ÷ the nominal one",
     "Megatron, Replayed": "the same of the best of Megatron's pattern, and of the nominal optimum, "
     "÷ the instance's optimum",
+    OVER_CO_LOCATED: "optimum ÷ that of co-located serving of the same workload on the same devices",
 }
 
 INTRODUCTION = f"""# Suites and the cards of their tasks

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lts_bench.results.schema import Best
-from lts_bench.space.check import legal_strategy
+from lts_bench.space.disaggregated import legal_any
 
 if TYPE_CHECKING:
     from lts_bench.task import Task
@@ -49,5 +49,5 @@ def rescored(task: Task, strategy: Mapping[str, Any]) -> Best:
     Raises:
         InputError: it is not legal, or not in the task's space.
     """
-    checked = legal_strategy(strategy, task.model, task.cluster)
+    checked = legal_any(strategy, task.model, task.cluster)
     return best_of(task, task.space.encode(checked.strategy))

@@ -18,7 +18,7 @@ from lts_bench.serving.step_times import (
     interpolate,
     prefill_seconds,
 )
-from lts_bench.serving.units import decode_rows, fill_all, gain_tokens, grow_all
+from lts_bench.serving.units import decode_rows, fill_all, gain_tokens, give_first_tokens, grow_all, join_all
 
 
 @compiled
@@ -28,6 +28,9 @@ def _launch(sim: Simulation, unit: int, now: float, until: float) -> None:
     last_arrival = sim.requests[-1].arrival_s
     decodes, made_way = grow_all(sim, unit) if rules.chunked else (False, False)
     tokens, share, heaviest, total, later = fill_all(sim, unit, now)
+    if rules.prefilled and tokens > 0:
+        join_all(sim, unit, now)
+        tokens, heaviest, total = 0, 0.0, 0.0
     if tokens == 0 and not rules.chunked:
         decodes, made_way = grow_all(sim, unit)
     if tokens == 0 and not decodes:
@@ -45,6 +48,8 @@ def _launch(sim: Simulation, unit: int, now: float, until: float) -> None:
     own.decodes, own.state = decodes, FLYING
     # In order: the last stage begins when it has done the step before.
     own.time = max(now + total, pipeline.last_end_s + heaviest)
+    if rules.prefilled:
+        give_first_tokens(sim, unit, own.time)
     pipeline.free_s, pipeline.last_end_s = now + heaviest, own.time
     _begin_work(pipeline, sim.periods, now)
     if tokens == 0 and rules.pp == 1 and not (made_way or later):
@@ -174,5 +179,6 @@ def run(sim: Simulation) -> None:
             if rules.least_loaded:
                 rank = least_loaded(sim.ranks)
             turn += 1
+            requests[request].rank = rank
             push_back(requests, sim.ranks[rank], request)
             _wake(rules, sim.units, rank // rules.dp, now)

@@ -68,6 +68,7 @@ def _make_way(sim: Simulation, unit: int, lane: int, rank: int) -> None:
         own.rows -= 1
         request = sim.sequences[RUNNING, lane, own.rows]
         tokens, gained = kv_tokens(sim.requests[request], clock), clock - sim.requests[request].joined
+        own.fresh = max(own.fresh - 1, 0)
         _count(sim.rules, own, sim.phases[lane], tokens, clock, -1)
     release(sim, rank, request, tokens)
     sim.requests[request].generated += gained
@@ -161,9 +162,12 @@ def join_filled(sim: Simulation, unit: int, lane: int, rank: int, now: float) ->
             kept += 1
             continue
         share(sim, rank, request)
-        one.generated += 1
-        if isnan(one.first_token_s):
-            one.first_token_s = now
+        if sim.rules.prefilled:
+            own.fresh += 1
+        else:
+            one.generated += 1
+            if isnan(one.first_token_s):
+                one.first_token_s = now
         if one.generated == one.output:
             _leave(sim, rank, request, one.prefilled, now)
             continue

@@ -29,6 +29,8 @@ class Policy:
         accepted_tokens: tokens that a sequence gains in a decode step: 1 without speculation.
         drafted_tokens: tokens that a decode step verifies beside the next one.
         prefix_reuse: whether blocks of prompts that are still in the cache are used again.
+        prefilled: prompts come with their KV cache, as from a prefill pool: they join at once, and their first token is
+            that of the next decode step.
     """
 
     kv_tokens: int
@@ -42,6 +44,7 @@ class Policy:
     accepted_tokens: float = 1.0
     drafted_tokens: int = 0
     prefix_reuse: bool = False
+    prefilled: bool = False
 
     def __post_init__(self) -> None:
         for name in ("step_tokens", "max_sequences", "block_tokens"):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lts_bench.serving.event_loop import run
 from lts_bench.serving.policy import Policy
-from lts_bench.serving.state import at_rest, rules_of
+from lts_bench.serving.state import Simulation, at_rest, rules_of
 from lts_bench.serving.step_times import StepTimes
 from lts_bench.serving.trace import Trace
 from lts_bench.specs.failure import InputError
@@ -85,13 +85,7 @@ def replay(trace: Trace, replicas: Replicas) -> Replayed:
     Raises:
         InputError: blocks of shared prefixes are not whole KV blocks.
     """
-    policy, shared = replicas.policy, trace.blocks if replicas.policy.prefix_reuse else None
-    if shared and shared.block_tokens % policy.block_tokens:
-        rule = f"must divide the {shared.block_tokens} tokens of the trace's prefix blocks"
-        raise InputError(rule, field="block_tokens", value=policy.block_tokens)
-    rules = rules_of(policy, replicas.count, replicas.pp, replicas.dp, shared.block_tokens if shared else 0)
-    sim = at_rest(rules, replicas.times, trace)
-    run(sim)
+    sim = simulated(trace, replicas)
     found, periods = sim.requests, int(sim.periods[0, 0])
     return Replayed(
         trace,
@@ -101,5 +95,21 @@ def replay(trace: Trace, replicas: Replicas) -> Replayed:
         found["reused"].copy(),
         found["preempted"].copy(),
         sim.periods[1 : 1 + periods].copy(),
-        policy.kv_blocks - int(sim.ranks["least"].min()),
+        replicas.policy.kv_blocks - int(sim.ranks["least"].min()),
     )
+
+
+def simulated(trace: Trace, replicas: Replicas) -> Simulation:
+    """All of a replay at its end.
+
+    Raises:
+        InputError: blocks of shared prefixes are not whole KV blocks.
+    """
+    policy, shared = replicas.policy, trace.blocks if replicas.policy.prefix_reuse else None
+    if shared and shared.block_tokens % policy.block_tokens:
+        rule = f"must divide the {shared.block_tokens} tokens of the trace's prefix blocks"
+        raise InputError(rule, field="block_tokens", value=policy.block_tokens)
+    rules = rules_of(policy, replicas.count, replicas.pp, replicas.dp, shared.block_tokens if shared else 0)
+    sim = at_rest(rules, replicas.times, trace)
+    run(sim)
+    return sim

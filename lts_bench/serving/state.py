@@ -47,6 +47,7 @@ REQUEST = np.dtype(
         ("reused", np.int64),  # tokens of the prompt that were in the cache at its first admission
         ("preempted", np.int64),  # how often it made way
         ("behind", np.int64),  # the request behind it in a queue
+        ("rank", np.int64),  # where it is served, once it has arrived
     ]
 )
 RANK = np.dtype(
@@ -66,6 +67,7 @@ LANE = np.dtype(
         ("filled", np.int64),  # sequences whose prompts are not done
         ("context", np.int64),  # tokens that the next decode step attends to
         ("growth", np.int64),  # KV blocks that it takes
+        ("fresh", np.int64),  # sequences, the last rows, that wait for their first token
     ]
 )
 UNIT = np.dtype(
@@ -114,6 +116,7 @@ class Rules(NamedTuple):
     overshoot: int
     reuse_tokens: int
     reuse_blocks: int
+    prefilled: bool
 
 
 class Simulation(NamedTuple):
@@ -165,6 +168,7 @@ def rules_of(policy: Policy, replicas: int, pp: int, dp: int, reuse_tokens: int)
         policy.overshoot_tokens,
         reuse_tokens,
         reuse_tokens // policy.block_tokens,
+        policy.prefilled,
     )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isnan
 
 from lts_bench.cost.compiled import compiled
-from lts_bench.serving.lanes import fill, gain, grow
+from lts_bench.serving.lanes import fill, gain, grow, join_filled
 from lts_bench.serving.queues import Records
-from lts_bench.serving.state import Record, Rules, Simulation
+from lts_bench.serving.state import RUNNING, Record, Rules, Simulation
 
 
 @compiled
@@ -70,6 +70,25 @@ def fill_all(sim: Simulation, unit: int, now: float) -> tuple[int, float, float,
             later = later or (queue.waiting > 0 and -inf < admits_until < sim.requests[queue.tail].arrival_s)
     share = (together / fullest - 1) / (rules.dp - 1) if rules.dp > 1 and fullest > 0 else 0.0
     return fullest, share, heaviest, total, later
+
+
+@compiled
+def join_all(sim: Simulation, unit: int, now: float) -> None:
+    """What is admitted joins those that decode: its KV cache is there."""
+    for rank in range(sim.rules.dp):
+        join_filled(sim, unit, unit * sim.rules.dp + rank, unit // sim.rules.pp * sim.rules.dp + rank, now)
+
+
+@compiled
+def give_first_tokens(sim: Simulation, unit: int, end: float) -> None:
+    """Sequences that joined for the step that ends then have their first token from it."""
+    for lane in range(unit * sim.rules.dp, (unit + 1) * sim.rules.dp):
+        own = sim.lanes[lane]
+        for slot in range(own.rows - own.fresh, own.rows):
+            request = sim.sequences[RUNNING, lane, slot]
+            if isnan(sim.requests[request].first_token_s):
+                sim.requests[request].first_token_s = end
+        own.fresh = 0
 
 
 @compiled

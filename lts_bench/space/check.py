@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,10 +69,19 @@ def legal_strategy(document: Any, model: Model, cluster: Cluster, source: str | 
         InputError: if it is not; the line names every broken rule.
     """
     checked = check_strategy(document, model, cluster, source)
-    if checked.violations:
-        told = "; ".join(f"{each.failure}: {each.message}" for each in checked.violations)
-        raise InputError(f"not legal: {told}", source=source)
+    require_legal(checked.violations, source)
     return checked
+
+
+def require_legal(violations: Sequence[Violation], source: str | None) -> None:
+    """Accept a strategy without violations.
+
+    Raises:
+        InputError: there are some; the line names every one.
+    """
+    if violations:
+        told = "; ".join(f"{each.failure}: {each.message}" for each in violations)
+        raise InputError(f"not legal: {told}", source=source)
 
 
 def _spread_attention(

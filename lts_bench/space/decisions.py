@@ -156,12 +156,14 @@ class Space:
         }
         return Strategy(degrees, sharding, even_stages(self.layers, degrees.pp), frozenset(sharding))
 
-    def encode(self, strategy: Strategy) -> IntArray:
+    def encode(self, strategy: Any) -> IntArray:
         """The vector of a strategy.
 
         Raises:
             InputError: if the strategy is not in the space.
         """
+        if not isinstance(strategy, Strategy):
+            raise InputError("strategy of two pools is not in the space of one", field="strategy")
         d = strategy.degrees
         row = (d.replicas, d.pp, d.dp, d.tx, d.ty, d.ep, d.etp)
         found = np.flatnonzero((self.degrees == row).all(axis=1))

@@ -11,6 +11,7 @@ from lts_bench.specs.workload import Workload
 
 WeightPrecision = Literal["config", "bf16", "fp8", "fp8_block", "int8", "int4", "fp4"]
 KvPrecision = Literal["config", "bf16", "fp8", "int8", "fp4"]
+Serving = Literal["co-located", "disaggregated"]
 
 
 class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,6 +25,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         precision: of weights and activations; ``config`` keeps what the model says.
         kv_precision: of the KV cache.
         feedback: graded answers, or goodput alone (flat).
+        serving: replicas prefill and decode on the same devices, or pools of them for each.
         why: what the task is there for, one line.
     """
 
@@ -35,6 +37,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     precision: WeightPrecision = "config"
     kv_precision: KvPrecision = "config"
     feedback: Literal["graded", "flat"] = "graded"
+    serving: Serving = "co-located"
     why: str = ""
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from fakes import ToySpace, ToyTask
 
 from lts_bench import make_task
-from lts_bench.baselines.recipes import RECIPES, Recipes, letter, likeliest_first, recipe_vectors
+from lts_bench.baselines.recipes import RECIPES, Recipes, letter, recipe_vectors, rule_of_thumb
 from lts_bench.space.megatron import megatron_vectors
 from lts_bench.space.operators import MATMUL, MEGATRON, operators
 from lts_bench.specs.config import list_models, load_model
@@ -99,7 +99,7 @@ def test_pope_s_two_dimensional_layout_is_a_pair():
 
 def test_degrees_that_hold_the_weights_come_first_the_fewest_devices_in_front():
     space = ToySpace()
-    order = likeliest_first(space.degrees, FEATURES)
+    order = rule_of_thumb(space.degrees, FEATURES)
     degrees = space.degrees[order]
     replica = degrees[:, 1] * degrees[:, 3] * degrees[:, 4]
     assert sorted(order.tolist()) == list(range(len(space.degrees)))
@@ -107,7 +107,7 @@ def test_degrees_that_hold_the_weights_come_first_the_fewest_devices_in_front():
 
 
 def test_experts_that_are_whole_come_before_those_that_are_cut(mixtral):
-    order = likeliest_first(mixtral.space.degrees, mixtral.features | {"hbm_bytes": 1e15})
+    order = rule_of_thumb(mixtral.space.degrees, mixtral.features | {"hbm_bytes": 1e15})
     cut = mixtral.space.degrees[order, 6] > 1
     assert not cut[: np.flatnonzero(cut)[0]].any() and cut[np.flatnonzero(cut)[0] :].all()
 

@@ -1,0 +1,113 @@
+"""The closed form against a replay of Poisson arrivals, mean with mean, at shares of the predicted rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from lts_bench.exact.certificates import certificate_of
+from lts_bench.serving.expected import expected
+from lts_bench.serving.generate import generate, poisson
+from lts_bench.serving.metrics import attainment
+from lts_bench.serving.pools import ServedPools
+from lts_bench.serving.replay import Replayed
+from lts_bench.serving.replay_document import Options, replayed, replicas_of
+from lts_bench.serving.step_tables import Served
+from lts_bench.serving.trace import Trace
+from lts_bench.serving.trace_lengths import Fixed, Independent
+from lts_bench.space.disaggregated import Disaggregated, legal_any
+from lts_bench.specs.taskspec import TaskSpec
+from lts_bench.task import Task
+
+LOADS = (0.5, 0.7, 0.9)
+"""Offered ÷ predicted rate."""
+FEWEST, MOST, TURNS = 4_000, 100_000, 12
+"""Requests of a replay: so many times those that are served at once, within bounds."""
+SEED = 0
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """One task's optimum at one load.
+
+    Attributes:
+        degrees: of the strategy.
+        load: offered ÷ predicted rate.
+        throughput: requests that end ÷ requests that arrive, a second.
+        ttft_ms, tpot_ms: means of the replay; ``expected_…`` of the closed form.
+        attainment: share of requests that meet the SLOs; ``wanted`` the percentile.
+    """
+
+    task: str
+    degrees: str
+    load: float
+    throughput: float
+    ttft_ms: float
+    expected_ttft_ms: float
+    tpot_ms: float
+    expected_tpot_ms: float
+    attainment: float
+    wanted: float
+
+    @property
+    def ttft_error(self) -> float:
+        """Closed form ÷ replay − 1."""
+        return self.expected_ttft_ms / self.ttft_ms - 1
+
+    @property
+    def tpot_error(self) -> float:
+        """Closed form ÷ replay − 1."""
+        return self.expected_tpot_ms / self.tpot_ms - 1
+
+
+def compare(spec: TaskSpec) -> list[Comparison]:
+    """A task's certified optimum at all loads."""
+    task = Task(spec)
+    certificate = certificate_of(task, 0)
+    strategy = legal_any(certificate.strategy, task.model, task.cluster).strategy
+    parts = task.model, task.cluster, task.engine, task.workload
+    served = ServedPools(*parts, strategy) if isinstance(strategy, Disaggregated) else Served(*parts, strategy)
+    highest = certificate.goodput_per_npu * task.cluster.devices / task.workload.osl
+    return list(_at_loads(task, served, highest))
+
+
+def _at_loads(task: Task, served: Served | ServedPools, highest: float) -> Iterator[Comparison]:
+    workload = task.workload
+    for load in LOADS:
+        rate = load * highest
+        told = expected(served, rate)
+        at_once = rate * (told.ttft_s + workload.osl * told.tpot_s)
+        count = int(np.clip(TURNS * at_once, FEWEST, MOST))
+        trace = generate(poisson(rate), Independent(Fixed(workload.isl), Fixed(workload.osl)), count, SEED)
+        found = replayed(trace, replicas_of(served, trace, Options()))
+        middle = slice(count // 3, count - count // 3)
+        yield Comparison(
+            task=task.name,
+            degrees=served.strategy.degrees.label(),
+            load=load,
+            throughput=_throughput(found, trace, middle),
+            ttft_ms=1e3 * float(found.ttft_s[middle].mean()),
+            expected_ttft_ms=1e3 * told.ttft_s,
+            tpot_ms=1e3 * float(found.tpot_s[middle].mean()),
+            expected_tpot_ms=1e3 * told.tpot_s,
+            attainment=attainment(found, workload.slo),
+            wanted=workload.slo.percentile / 100,
+        )
+
+
+def _throughput(found: Replayed, trace: Trace, middle: slice) -> float:
+    """Rate at which requests end ÷ rate at which they arrive, of those in the middle."""
+    arrived, ended = trace.arrival_s[middle], np.sort(found.finish_s[middle])
+    rates = [(len(times) - 1) / (times[-1] - times[0]) for times in (arrived, ended)]
+    return float(rates[1] / rates[0])
+
+
+def compared(rows: list[Comparison]) -> dict[str, Any]:
+    """The rows as plain data, errors included."""
+    return {
+        "comparisons": [
+            msgspec.structs.asdict(row) | {"ttft_error": row.ttft_error, "tpot_error": row.tpot_error} for row in rows
+        ]
+    }
