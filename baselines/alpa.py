@@ -16,8 +16,8 @@ from lts_bench.cost.program import FloatArray, IntArray, Program, Rows
 from lts_bench.cost.rows import ILLEGAL_SECONDS, LINE
 from lts_bench.exact.factors import Factors, Terms, size_of
 from lts_bench.exact.floors import Floors, rung_bounds
-from lts_bench.exact.relaxation import Choices
 from lts_bench.exact.part import Part
+from lts_bench.exact.relaxation import Choices
 from lts_bench.nominal import nominal_task
 from lts_bench.problem import Problem
 from lts_bench.task import Task
@@ -56,7 +56,7 @@ def strategies(task: Task, solves: int, gap: float) -> IntArray:
     part = Part(task.cost, task.space)
     bounds = rung_bounds(part.program, Floors.of(task.cost, part.streams), 0.0)
     order = np.argsort(-bounds.max(axis=1), kind="stable")[: ATTEMPTS * solves]
-    choices = ((d, solved(search, d, int(bounds[d].argmax()), gap)) for d in order.tolist())
+    choices = ((d, solved(part, d, int(bounds[d].argmax()), gap)) for d in order.tolist())
     found = list(islice((part.vectors(d, chosen[None]) for d, chosen in choices if chosen is not None), solves))
     if not found:
         return np.empty((0, len(task.space.names)), dtype=np.int64)
