@@ -86,7 +86,7 @@ def lesson(task: Task, vectors: np.ndarray, found: np.ndarray) -> Lesson:
     order = np.argsort(-found[found >= WORTH * best][first], kind="stable")[:ELITES]
     rows = list(_operator_rows(task, inputs, elites[order]))
     operators, chosen, legal = (np.concatenate(each) for each in zip(*rows, strict=True))
-    return Lesson(inputs.of_degrees, desired / desired.sum(), operators, chosen, legal)
+    return Lesson(inputs.of_degrees[0], desired / desired.sum(), operators, chosen, legal)
 
 
 def _operator_rows(

@@ -8,8 +8,9 @@ import numpy as np
 
 from lts_bench.baselines.megatron_search import weight_bytes
 from lts_bench.space.decisions import Space
+from lts_bench.space.disaggregated import POOLS
 from lts_bench.space.operators import MEGATRON
-from lts_bench.space.patterns import DP, EP, ETP, PP, REPLICAS, TX, TY, operator_name
+from lts_bench.space.patterns import COLUMNS, DP, EP, ETP, PP, REPLICAS, TX, TY, operator_name
 
 LETTERS = ("R", "M", "K", "N", "heads", "batch", "kv_sequence", "vocabulary", "hidden")
 PAIRS = len(LETTERS) ** 2
@@ -30,18 +31,19 @@ class Inputs:
     """What the networks read of one task.
 
     Attributes:
-        of_degrees: (degrees, inputs).
+        of_degrees: (degrees, inputs) of each pool: of one, or where serving is disaggregated of two.
         order: operators (columns of a vector but the first) in the order in which they are drawn.
     """
 
     def __init__(self, space: Space, features: Mapping[str, float]) -> None:
-        task = _task_inputs(features)
-        ratios = _ratios(space.degrees.astype(float), features)
-        self.of_degrees = np.concatenate((np.tile(task, (len(ratios), 1)), ratios), axis=1)
+        task = np.tile(_task_inputs(features), (len(space.degrees), 1))
+        pools = np.split(space.degrees.astype(float), space.degrees.shape[1] // COLUMNS, axis=1)
+        self.of_degrees = [np.concatenate((task, _ratios(pool, features)), axis=1) for pool in pools]
         self._pairs = [_pairs(labels) for labels in space.choices[1:]]
         names = space.names[1:]
-        kinds = list(dict.fromkeys(name.partition(".")[0] for name in names if "." in name))
         operators = [operator_name(name) for name in names]
+        kinds = [name.removesuffix(operator) for name, operator in zip(names, operators, strict=True)]
+        self._pools = [len(pools) - 1 if kind.startswith(POOLS[1]) else 0 for kind in kinds]
         self._operators = np.array([OPERATORS.index(ALIASES.get(name, name)) for name in operators])
         self.order = sorted(range(len(names)), key=lambda at: (_stage(operators[at]), at))
         self._near = [_near(at, names, operators, kinds) for at in range(len(names))]
@@ -56,7 +58,7 @@ class Inputs:
         """
         own = np.tile(np.eye(len(OPERATORS))[self._operators[operator]], (len(degrees), 1))
         near = [self._letters(drawn, other) for other in self._near[operator]]
-        return np.concatenate((self.of_degrees[degrees], own, *near), axis=1)
+        return np.concatenate((self.of_degrees[self._pools[operator]][degrees], own, *near), axis=1)
 
     def scores(self, logits: np.ndarray, operator: int, legal: np.ndarray) -> np.ndarray:
         """Return (n, choices) the logits of an operator's legal choices from those of all pairs of letters."""
@@ -97,15 +99,16 @@ def _stage(operator: str) -> int:
 
 def _near(at: int, names: tuple[str, ...], operators: list[str], kinds: list[str]) -> list[int | None]:
     """Return the residual and the core of an operator's layer kind and the operator before it, as far as drawn."""
-    kind = names[at].partition(".")[0] if "." in names[at] else kinds[0]
-    place = {name: column for column, name in enumerate(names)}
-    stream, core = place.get(f"{kind}.stream"), place.get(f"{kind}.attention.core")
+    streams = [column for column, operator in enumerate(operators) if operator == "stream"]
+    outside = operators[at] in ("embed", "head")
+    own = [column for column in streams if kinds[column].startswith(kinds[at])]
+    stream = own[0]
+    core = names.index(f"{kinds[stream]}attention.core") if f"{kinds[stream]}attention.core" in names else None
     if operators[at] == "stream":
-        before = kinds[kinds.index(kind) - 1] if kind != kinds[0] else None
-        return [None, None, place.get(f"{before}.stream")]
+        return [None, None, streams[streams.index(at) - 1] if at != streams[0] else None]
     if operators[at] == "attention.core":
         return [stream, None, None]
-    return [stream, core, at - 1 if "." in names[at] else None]
+    return [stream, core, None if outside else at - 1]
 
 
 def _task_inputs(features: Mapping[str, float]) -> np.ndarray:

@@ -10,6 +10,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
 
 from lts_bench.agent import Agent
+from lts_bench.cost.model import CostModel
 from lts_bench.cost.nodes import KV_MEAN, WEIGHTS
 from lts_bench.cost.phases import FIRST_RUNG, LONE_PREFILL
 from lts_bench.cost.program import FloatArray, IntArray, Program, Rows
@@ -20,6 +21,8 @@ from lts_bench.exact.part import Part
 from lts_bench.exact.relaxation import Choices
 from lts_bench.nominal import nominal_task
 from lts_bench.problem import Problem
+from lts_bench.space.decisions import Space
+from lts_bench.space.megatron import megatron_vectors
 from lts_bench.task import Task
 
 ROUND, PREFILL, HELD = range(3)
@@ -38,7 +41,7 @@ class Alpa(Agent):
     model's, unlike Alpa's, to which computing is free. Stages are even and alike in the space, so that the programme
     over them is the least of stages × heaviest stage over their numbers. ``solves`` degrees are solved, those of the
     highest bound on the goodput, each at the batch of that bound. The problem answers for the results, best predicted
-    first.
+    first. Alpa knows no disaggregated serving: there the best predicted of Megatron's pattern are evaluated.
     """
 
     name, version, track, anytime = "alpa", "1", "model_based", True
@@ -52,17 +55,24 @@ class Alpa(Agent):
 
 
 def strategies(task: Task, solves: int, gap: float) -> IntArray:
-    """Return the solutions (n, d) of the most promising degrees, highest nominal goodput first."""
-    part = Part(task.cost, task.space)
-    bounds = rung_bounds(part.program, Floors.of(task.cost, part.streams), 0.0)
+    """Return strategies (n, d), n up to ``solves``, highest nominal goodput first."""
+    joined = isinstance(task.cost, CostModel)
+    vectors = solutions(task.cost, task.space, solves, gap) if joined else megatron_vectors(task.space)
+    answers = task.evaluate(vectors)
+    order = np.lexsort((answers["violation"].sum(axis=1), -answers["goodput_per_npu"]))
+    chosen: IntArray = vectors[order[:solves]]
+    return chosen
+
+
+def solutions(cost: CostModel, space: Space, solves: int, gap: float) -> IntArray:
+    """Return the solutions (n, d) of the most promising degrees."""
+    part = Part(cost, space)
+    bounds = rung_bounds(part.program, Floors.of(cost, part.streams), 0.0)
     order = np.argsort(-bounds.max(axis=1), kind="stable")[: ATTEMPTS * solves]
     choices = ((d, solved(part, d, int(bounds[d].argmax()), gap)) for d in order.tolist())
-    found = list(islice((part.vectors(d, chosen[None]) for d, chosen in choices if chosen is not None), solves))
-    if not found:
-        return np.empty((0, len(task.space.names)), dtype=np.int64)
-    vectors: IntArray = np.concatenate(found)
-    answers = task.evaluate(vectors)
-    return vectors[np.lexsort((answers["violation"].sum(axis=1), -answers["goodput_per_npu"]))]
+    found = islice((part.vectors(d, chosen[None]) for d, chosen in choices if chosen is not None), solves)
+    vectors: IntArray = np.concatenate([np.empty((0, len(space.names)), dtype=np.int64), *found])
+    return vectors
 
 
 def solved(part: Part, degrees: int, rung: int, gap: float) -> Choices | None:
