@@ -56,8 +56,10 @@ class Alpa(Agent):
 
 def strategies(task: Task, solves: int, gap: float) -> IntArray:
     """Return strategies (n, d), n up to ``solves``, highest nominal goodput first."""
-    joined = isinstance(task.cost, CostModel)
-    vectors = solutions(task.cost, task.space, solves, gap) if joined else megatron_vectors(task.space)
+    if isinstance(task.cost, CostModel):
+        vectors = solutions(task.cost, task.space, solves, gap)
+    else:
+        vectors = megatron_vectors(task.space)
     answers = task.evaluate(vectors)
     order = np.lexsort((answers["violation"].sum(axis=1), -answers["goodput_per_npu"]))
     chosen: IntArray = vectors[order[:solves]]

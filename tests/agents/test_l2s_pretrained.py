@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
 import sys
 from functools import cache
 
@@ -107,14 +106,14 @@ def test_other_weights_are_not_loaded(monkeypatch):
         load_weights()
 
 
-def test_training_is_repeatable_and_its_weights_are_read(tmp_path):
+def test_training_is_repeatable_and_its_weights_are_read(tmp_path, monkeypatch, capsys):
     pytest.importorskip("torch", reason="the extra 'rl' is not installed")
-    from lts_bench.agents._pretraining import lessons, trained
+    from lts_bench.agents import _pretraining
 
     path = tmp_path / "weights.npz"
-    command = [sys.executable, "-m", "lts_bench.agents._pretraining", str(path), "--tasks", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8")
-    assert path.read_bytes() == trained(list(lessons(1)))
-    assert done.stdout.split() == [hashlib.sha256(path.read_bytes()).hexdigest()]
+    monkeypatch.setattr(sys, "argv", ["_pretraining", str(path), "--tasks", "1"])
+    _pretraining.main()
+    assert path.read_bytes() == _pretraining.trained(list(_pretraining.lessons(1)))
+    assert capsys.readouterr().out.split() == [hashlib.sha256(path.read_bytes()).hexdigest()]
     with np.load(path, allow_pickle=False) as arrays:
         assert {key: array.shape for key, array in arrays.items()} == {k: a.shape for k, a in load_weights().items()}
