@@ -203,7 +203,7 @@ def _wait_for(condition, seconds: float = 60.0) -> None:  # type: ignore[no-unty
 
 def _alive(pid: int) -> bool:
     try:
-        return "lts_bench.harness.child" in Path(f"/proc/{pid}/cmdline").read_text()
+        return "lts_bench.harness." in Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
         return False
 
@@ -212,7 +212,9 @@ def test_a_lost_worker_is_told_and_takes_its_agent_along(suite: Path, tmp_path: 
     body = f"""
         import os, pathlib, time
         pathlib.Path({str(tmp_path / "pid")!r}).write_text(str(os.getpid()))
-        os.kill(os.getppid(), 9)
+        # The parent has imported the agent and forks; its parent is the worker.
+        worker = pathlib.Path(f"/proc/{{os.getppid()}}/stat").read_text().rpartition(")")[2].split()[1]
+        os.kill(int(worker), 9)
         time.sleep(3600)
     """
     ref = agent_file(tmp_path, body)
