@@ -19,6 +19,7 @@ from pathlib import Path
 from lts_bench.harness.lifeline import family
 
 COMMAND = [sys.executable, "-c", "from lts_bench.cli import main; main()"]
+KILLS_A_RUN = 10
 TABLES = ("leaderboard.md", "leaderboard.csv", "tasks.csv", "scatter.csv")
 TASK = """
   - name: llama-3.1-8b/h100x4/{name}
@@ -113,7 +114,7 @@ def main() -> None:
             code: int | None = 1
             while code != 0:
                 driver = start(folder, out)
-                while driver.poll() is None and counts.total() < kills:
+                while driver.poll() is None and counts.total() < min(kills, KILLS_A_RUN * (runs + 1)):
                     attack(driver, chance, counts)
                 code = driver.wait()
                 after = finished(folder / out)
