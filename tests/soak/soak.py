@@ -91,11 +91,11 @@ def tables(folder: Path, out: str) -> list[str]:
 
 def attack(driver: subprocess.Popen[bytes], chance: random.Random, counts: Counter[str]) -> None:
     """Kill one process of a run at a random moment, if it still runs then."""
-    time.sleep(chance.uniform(0.5, 6.0))
-    kind = chance.choice(("driver", "worker", "agent"))
-    found = victims(driver.pid)[kind] if driver.poll() is None else []
-    if found:
-        os.kill(chance.choice(found), signal.SIGKILL)
+    time.sleep(chance.uniform(1.0, 6.0))
+    if driver.poll() is None:
+        found = {kind: pids for kind, pids in victims(driver.pid).items() if pids}
+        kind = chance.choice(sorted(found))
+        os.kill(chance.choice(found[kind]), signal.SIGKILL)
         counts[kind] += 1
 
 
