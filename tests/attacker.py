@@ -11,6 +11,7 @@ from small_task import OPTIMUM, SmallTask, agent_file, small_cell
 
 from lts_bench.budget import Budget
 from lts_bench.harness.lifeline import end_children
+from lts_bench.harness.nursery import nursery_pids
 from lts_bench.harness.runner import run_cell
 
 ATTACKS = """
@@ -147,7 +148,7 @@ def attack(folder: Path, isolation: str, port: int, nap: str, root: str) -> tupl
     cell = small_cell(ref, isolation=isolation, budget=Budget("e50", 50, 60.0))
     log = folder / "logs" / f"{cell.run_id}.log"
     row = run_cell(cell, SmallTask(), OPTIMUM, log)
-    end_children()
+    end_children(nursery_pids())
     lines = [line for line in log.read_text().splitlines() if line.startswith("{")]
     goodput = row.best.goodput_per_npu if row.best else 0.0
     facts = {"status": row.status, "error": row.error, "goodput": goodput, "evaluations": row.cost.evaluations}

@@ -1,4 +1,4 @@
-"""The agent's process: ``python -m lts_bench.harness.child FD``.
+"""The agent's process: ``python -m lts_bench.harness.child FD``, or a fork of `lts_bench.harness.forking`.
 
 It gets the space, the features and the budget over the wire, never a task, its name, its instance or a path to results.
 """
@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import traceback
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import numpy as np
@@ -33,13 +33,11 @@ class Setup(msgspec.Struct, frozen=True):
 
     Attributes:
         origin: of the agent's class, see `lts_bench.registry.load_origin`.
-        parent: the harness's process, with which this one ends; None in a sandbox, which sees to that.
         memory_bytes: that the process may take.
         nominal: as `lts_bench.problem.Problem`'s.
     """
 
     origin: str
-    parent: int | None
     seed: int
     memory_bytes: int
     budget: Budget
@@ -109,13 +107,22 @@ def _limit(setup: Setup) -> None:
 
 
 def main() -> None:
-    """Run one agent for the harness at the other end of the inherited socket."""
-    connection = socket.socket(fileno=int(sys.argv[1]))
+    """Run one agent for the harness at the other end of the inherited socket, in a sandbox."""
+    run(socket.socket(fileno=int(sys.argv[1])), None)
+
+
+def run(connection: socket.socket, parent: int | None) -> NoReturn:
+    """Run one agent and end this process.
+
+    Args:
+        connection: leads to the harness.
+        parent: the process with which this one ends; None where a sandbox sees to that.
+    """
     connection.set_inheritable(False)
+    if parent is not None:
+        die_with_parent(signal.SIGKILL, parent)
     _, payload = wire.receive(connection)
     setup = msgspec.json.decode(payload, type=Setup)
-    if setup.parent is not None:
-        die_with_parent(signal.SIGKILL, setup.parent)
     _limit(setup)
     done = run_agent(setup.origin, RemoteProblem(connection, setup), setup.seed)
     wire.send(connection, wire.DONE, msgspec.json.encode(done))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lts_bench.harness.cells import Cell, InstanceCard, TaskCard
 from lts_bench.harness.lifeline import adopt_orphans, die_with_parent, end_children, end_with_groups
+from lts_bench.harness.nursery import nursery_pids
 from lts_bench.harness.ray_pool import Lost, ray_pool
 from lts_bench.results.schema import Optimum, Row
 from lts_bench.results.store import write_atomically, write_row
@@ -128,7 +129,7 @@ def execute(
 def _work(cell: Cell, instance: InstanceCard, directory: Path) -> Row:
     row = _run(cell, instance, _log(directory, cell.run_id))
     # Those that left the agent's process group.
-    end_children()
+    end_children(nursery_pids())
     write_row(directory, row)
     return row
 

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 from types import FrameType
 
@@ -37,10 +37,8 @@ def end_with_groups(sign: int, frame: FrameType | None) -> None:
 def family(pid: int) -> Iterator[int]:
     """Yield a process and its descendants; only itself where the kernel does not list children."""
     yield pid
-    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            for child in listed.read_text().split():
-                yield from family(int(child))
+    for child in children(pid):
+        yield from family(child)
 
 
 def adopt_orphans() -> None:
@@ -49,15 +47,23 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end_children() -> None:
-    """Kill all descendants of this process, and wait for them."""
-    while others := [pid for pid in family(os.getpid()) if pid != os.getpid()]:
+def children(pid: int) -> list[int]:
+    """Return the children of a process; none where the kernel does not list them."""
+    found: list[int] = []
+    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, listed.read_text().split())
+    return found
+
+
+def end_children(kept: Set[int]) -> None:
+    """Kill the children of this process but some, and wait for them."""
+    while others := [pid for pid in children(os.getpid()) if pid not in kept]:
         for pid in others:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            while os.wait():
-                pass
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
 
 
 def die_with_parent(sign: signal.Signals, parent: int) -> None:

@@ -6,6 +6,7 @@ the same paths.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
@@ -61,7 +62,7 @@ def ray_pool() -> Iterator[RayPool]:
         rule = "needs Ray: pip install 'lts-bench[ray]'"
         raise InputError(rule, field="executor", value="ray", legal=("local",)) from None
     try:
-        ray.init(address="auto", logging_level="ERROR", log_to_driver=False)
+        ray.init(address="auto", logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError):
         rule = "no Ray cluster runs here: start one with `ray start --head`, or name one in RAY_ADDRESS"
         raise InputError(rule, field="executor", value="ray", legal=("local",)) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
 import signal
 import time
@@ -20,7 +19,8 @@ from lts_bench.harness import wire
 from lts_bench.harness.cells import Cell
 from lts_bench.harness.child import Done, Setup, run_agent
 from lts_bench.harness.launch import origin_in
-from lts_bench.harness.process import RUSAGE_BYTES, AgentProcess, deadline_after
+from lts_bench.harness.nursery import nursery_of
+from lts_bench.harness.process import RUSAGE_BYTES, AgentProcess
 from lts_bench.nominal import nominal_for
 from lts_bench.problem import REFERENCE, LocalProblem
 from lts_bench.registry import describe_agent
@@ -74,6 +74,10 @@ def run_cell(cell: Cell, task: Task, optimum: Optimum, log: Path) -> Row:
     """
     # Features tabulate the task on first use, which is not this cell's time.
     features = task.features
+    # Nor is the import of the agent, once a worker; where it fails, starting the agent fails too.
+    if cell.isolation == "child":
+        with contextlib.suppress(EOFError, TimeoutError, ConnectionError):
+            nursery_of(_described(cell.agent.ref))
     stopwatch = Stopwatch(task)
     meter = Meter(stopwatch, cell.budget, task.space, feedback=task.feedback)
     problem = LocalProblem(meter, features, nominal_for(cell.agent.track, cell.task.spec))
@@ -95,9 +99,13 @@ def run_cell(cell: Cell, task: Task, optimum: Optimum, log: Path) -> Row:
 
 
 def _run_in_child(cell: Cell, problem: LocalProblem, log: Path) -> Ending:
-    deadline_s = deadline_after(cell.budget.seconds)
     info = _described(cell.agent.ref)
-    with AgentProcess(info, cell.isolation, log) as process:
+    try:
+        process = AgentProcess(info, cell.isolation, log)
+    except (EOFError, TimeoutError, ConnectionError):
+        return Ending(Status.CRASH, "the agent's process ended while it was imported", 0.0, 0)
+    deadline_s = wire.deadline_after(cell.budget.seconds)
+    with process:
         try:
             process.send(wire.SETUP, _setup(cell, origin_in(info, cell.isolation), problem), deadline_s)
             done = _serve(process, problem, deadline_s)
@@ -120,7 +128,6 @@ _described = lru_cache(maxsize=64)(describe_agent)
 def _setup(cell: Cell, origin: str, problem: LocalProblem) -> bytes:
     setup = Setup(
         origin=origin,
-        parent=None if cell.isolation == "sealed" else os.getpid(),
         seed=cell.agent_seed,
         memory_bytes=MEMORY_BYTES,
         budget=cell.budget,

@@ -26,7 +26,7 @@ CLIENT = (
     "problem.py", "registry.py", "report/__init__.py", "report/strategy_text.py", "space", "specs",
 )  # fmt: skip
 """Files and folders of this package that every agent may import."""
-MODEL = ("cost", "data", "exact", "quantities.py", "reference.py", "task.py")
+MODEL = ("cost", "data", "exact", "nominal.py", "quantities.py", "reference.py", "task.py")
 """What agents of the track ``model_based`` may import beside them."""
 SYSTEM = (
     "/usr",

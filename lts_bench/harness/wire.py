@@ -27,6 +27,11 @@ class WireError(Exception):
     """The other side broke the protocol."""
 
 
+def deadline_after(seconds: float) -> float:
+    """Return the moment that many seconds from now."""
+    return time.monotonic() + seconds
+
+
 def send(wire: socket.socket, kind: bytes, payload: bytes) -> None:
     """Send one frame."""
     wire.sendall(_HEAD.pack(kind, len(payload)) + payload)

@@ -95,17 +95,25 @@ class Space:
     def canonical(self, vectors: ArrayLike) -> IntArray:
         """The same strategies with the letters of axes of size 1 written R; entries must be in range."""
         vectors = np.array(vectors, dtype=np.int64, ndmin=2)
-        degrees = self.degrees[vectors[:, 0]]
-        for column, operator in enumerate(self.operators, start=1):
-            if operator.axes == 2:
-                letters = len(operator.letters)
-                idle = operator.letters.index("R")
-                x = np.where(degrees[:, 3] == 1, idle, vectors[:, column] // letters)
-                y = np.where(degrees[:, 4] == 1, idle, vectors[:, column] % letters)
-                vectors[:, column] = x * letters + y
-            else:
-                vectors[degrees[:, 6] == 1, column] = operator.letters.index("R")
+        idle_x, idle_y, idle_etp = self._idle_axes[:, vectors[:, 0], None]
+        letters, whole, pairs = self._letters
+        x, y = np.divmod(vectors[:, 1:], letters)
+        of_pairs = np.where(idle_x, whole, x) * letters + np.where(idle_y, whole, y)
+        vectors[:, 1:] = np.where(pairs, of_pairs, np.where(idle_etp, whole, vectors[:, 1:]))
         return vectors
+
+    @cached_property
+    def _idle_axes(self) -> BoolArray:
+        """(3, n) whether tx, ty and etp of the degrees are 1."""
+        idle: BoolArray = self.degrees[:, [3, 4, 6]].T == 1
+        return idle
+
+    @cached_property
+    def _letters(self) -> tuple[IntArray, IntArray, BoolArray]:
+        """Of each operator: the number of letters of an axis, the index of R, whether its choices are of two axes."""
+        letters = np.array([len(operator.letters) for operator in self.operators], dtype=np.int64)
+        whole = np.array([operator.letters.index("R") for operator in self.operators], dtype=np.int64)
+        return letters, whole, np.array([operator.axes == 2 for operator in self.operators])
 
     def legal(self, vectors: ArrayLike) -> BoolArray:
         """(n,) whether each vector breaks no static rule."""

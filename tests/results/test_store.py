@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import msgspec
 import pytest
 from made_rows import grid, make_row, make_rows
 
+import lts_bench
 from lts_bench.results.schema import Row, encode_row
 from lts_bench.results.store import read_row, read_store, write_grid, write_row
 from lts_bench.specs.failure import InputError
@@ -101,3 +103,11 @@ def test_a_broken_grid_is_named(tmp_path: Path) -> None:
     (tmp_path / "suite.json").write_text('{"name": 3}')
     with pytest.raises(InputError, match=r"suite\.json: "):
         read_store([tmp_path])
+
+
+def test_nothing_rests_on_locks_or_databases() -> None:
+    sources = [
+        path for package in ("results", "harness") for path in (Path(lts_bench.__file__).parent / package).glob("*.py")
+    ]
+    assert len(sources) > 20
+    assert not [path for path in sources if re.search("sqlite|fcntl|flock|lockf", path.read_text(encoding="utf-8"))]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -348,3 +348,35 @@ def test_no_results_are_bad_input(tmp_path: Path) -> None:
         verify([tmp_path])
     with pytest.raises(InputError, match="no such directory"):
         verify([tmp_path / "nothing"])
+
+
+KINDS: dict[str, tuple[Callable[[bytes], bytes], str, str]] = {
+    "version": (lambda data: data.replace(b'"version":"1"', b'"version":"9"'), "run_id", "run_id"),
+    "track": (lambda data: data.replace(b'"track":"search"', b'"track":"oracle"'), "run_id", "run_id"),
+    "agent": (lambda data: data.replace(b'"agent":"', b'"agent":"x'), "run_id", "run_id"),
+    "seed": (lambda data: data.replace(b'"seed":1', b'"seed":7'), "run_id", "run_id"),
+    "NaN": (lambda data: data.replace(b'"reference":', b'"reference":NaN,"x":'), "row", ""),
+    "infinity": (lambda data: data.replace(b'"regret":', b'"regret":1e999,"x":'), "row", ""),
+    "half a file": (lambda data: data[: len(data) // 2], "row", ""),
+    "the trace's digest": (lambda data: data.replace(b'"trace_digest":"', b'"trace_digest":"f'), "row", "trace_digest"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tampered_file_is_told_with_its_name(rows: list[Row], tmp_path: Path, kind: str) -> None:
+    change, name, field = KINDS[kind]
+    store(tmp_path, rows)
+    victim = longest([row for row in rows if row.seed == 1])
+    path = tmp_path / f"{victim.run_id}.json"
+    path.write_bytes(change(path.read_bytes()))
+    lines = verification_lines(verification_document(verify([tmp_path])))
+    assert (name, field) in told(tmp_path)
+    assert any(line.startswith(str(path)) for line in lines)
+
+
+def test_another_seeds_file_renamed_is_told(rows: list[Row], tmp_path: Path) -> None:
+    store(tmp_path, rows)
+    first, second = (tmp_path / f"{row.run_id}.json" for row in rows[:2])
+    first.write_bytes(second.read_bytes())
+    assert ("row", "run_id") in told(tmp_path)
+    assert ("complete", rows[0].label) in told(tmp_path)
