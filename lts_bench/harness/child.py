@@ -20,7 +20,7 @@ from lts_bench.budget import Budget, BudgetExhausted, readable_rows
 from lts_bench.harness import wire
 from lts_bench.harness.lifeline import die_with_parent
 from lts_bench.registry import load_agent
-from lts_bench.space.pools import read_space
+from lts_bench.space.pool_space import read_space
 
 
 class Setup(msgspec.Struct, frozen=True):

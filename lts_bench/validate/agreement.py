@@ -12,7 +12,7 @@ from lts_bench.exact.certificates import certificate_of
 from lts_bench.serving.expected import expected
 from lts_bench.serving.generate import generate, poisson
 from lts_bench.serving.metrics import attainment
-from lts_bench.serving.pools import ServedPools
+from lts_bench.serving.pool_replay import ServedPools
 from lts_bench.serving.replay import Replayed, Replicas
 from lts_bench.serving.replay_document import Options, replayed, replicas_of
 from lts_bench.serving.step_tables import Served
