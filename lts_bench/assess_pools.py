@@ -9,8 +9,8 @@ import numpy as np
 
 from lts_bench.assessment import Assessment
 from lts_bench.cost.pool_answer import IN_FLIGHT
+from lts_bench.cost.pool_formulas import highest_load, prefill_seconds, transfer_seconds
 from lts_bench.cost.pool_model import PoolModel, cost_of_pools
-from lts_bench.cost.pools import highest_load, prefill_seconds, transfer_seconds
 from lts_bench.cost.program import IntArray
 from lts_bench.space.disaggregated import POOLS, Disaggregated
 from lts_bench.specs.cluster import Cluster

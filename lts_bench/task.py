@@ -18,7 +18,7 @@ from lts_bench.cost.pool_model import PoolModel, pool_settings
 from lts_bench.features import task_features
 from lts_bench.reference import Reference, find_reference
 from lts_bench.space.decisions import Space
-from lts_bench.space.pools import PoolSpace
+from lts_bench.space.pool_space import PoolSpace
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.cluster import Cluster, load_cluster
 from lts_bench.specs.config import load_model

@@ -64,6 +64,11 @@ def inlined(function: Function) -> Function:
     return cast(Function, numba.njit(inline="always", error_model="numpy")(function))
 
 
+def scalar(function: Function) -> Function:
+    """A function of numbers that is too long to be inlined: compiled where that can be, else as it stands."""
+    return compiled(function) if numba else function
+
+
 def formula(function: Function) -> Function:
     """A function of numbers for compiled callers, of arrays for all others."""
     return cast(Function, numba.extending.register_jitable(forceinline=True)(function)) if numba else function

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from lts_bench.cost.compiled import formula
 from lts_bench.cost.phases import FIRST_RUNG
-from lts_bench.cost.pools import Decode, Link, Prefill, best_point, ttft_seconds
+from lts_bench.cost.pool_formulas import Decode, Link, Prefill, best_point, ttft_seconds
 from lts_bench.cost.program import FloatArray, IntArray, Program
 from lts_bench.cost.steady import Number, Rules
 

@@ -21,7 +21,7 @@ from lts_bench.cost.pool_answer import (
     Pools,
     fill,
 )
-from lts_bench.cost.pools import Decode, Link, Prefill
+from lts_bench.cost.pool_formulas import Decode, Link, Prefill
 from lts_bench.cost.program import FloatArray, Index, IntArray, Program
 from lts_bench.cost.rows import ILLEGAL_SECONDS, LINE
 

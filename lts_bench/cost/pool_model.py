@@ -29,12 +29,12 @@ from lts_bench.cost.pool_answer import (
     Pools,
     fill,
 )
-from lts_bench.cost.pools import Decode, Link, Prefill
+from lts_bench.cost.pool_formulas import Decode, Link, Prefill
 from lts_bench.cost.program import FloatArray, IntArray
 from lts_bench.cost.vectorised import Sums
 from lts_bench.space.disaggregated import Disaggregated
 from lts_bench.space.placement import domain_size
-from lts_bench.space.pools import PoolSpace
+from lts_bench.space.pool_space import PoolSpace
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.cluster import Cluster
 from lts_bench.specs.engine import Engine
@@ -94,7 +94,7 @@ class PoolModel:
         pair = np.ascontiguousarray(vectors[:, 0])
         parts = [np.ascontiguousarray(each) for each in self.space.split(vectors)]
         if numba is None:
-            _fill_plainly(self.program, pair, *parts, answers, points)
+            fill_plainly(self.program, pair, *parts, answers, points)
         else:
             from lts_bench.cost.pool_loop import evaluate_all
 
@@ -184,7 +184,7 @@ def link_seconds(
     return latency + kv_bytes * per_byte / of_rank, kv_bytes * per_byte / of_pool
 
 
-def _fill_plainly(
+def fill_plainly(
     pools: Pools, pair: IntArray, prefills: IntArray, decodes: IntArray, answers: NDArray[np.void], points: FloatArray
 ) -> None:
     """What the compiled loop does, with sums from NumPy and a strategy at a time."""

@@ -10,7 +10,7 @@ from lts_bench.features import task_features
 from lts_bench.problem import Problem
 from lts_bench.space.degrees import valid_degrees
 from lts_bench.space.operators import CORE, LOOKUP, MATMUL, operators
-from lts_bench.space.pools import pool_pairs
+from lts_bench.space.pool_space import pool_pairs
 from lts_bench.specs.cluster import Cluster, load_cluster
 from lts_bench.specs.config import load_model
 from lts_bench.specs.engine import load_engine

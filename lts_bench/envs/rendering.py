@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lts_bench.problem import Problem
 from lts_bench.report.strategy_text import OPEN, UNKNOWN, Sharding, strategy_text
-from lts_bench.space.pools import PoolSpace
+from lts_bench.space.pool_space import PoolSpace
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.failure import InputError, did_you_mean
 

@@ -13,7 +13,7 @@ from lts_bench.exact.pool_search import PoolSearch
 from lts_bench.exact.search import SAME, Search
 from lts_bench.space.disaggregated import Disaggregated
 from lts_bench.space.megatron import megatron_vectors
-from lts_bench.space.pools import PoolSpace
+from lts_bench.space.pool_space import PoolSpace
 from lts_bench.space.strategy import Strategy
 from lts_bench.task import Task
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lts_bench.cost.compiled import compiled
-from lts_bench.cost.pools import Link, Prefill, highest_load, prefill_seconds, transfer_seconds
+from lts_bench.cost.pool_formulas import Link, Prefill, highest_load, prefill_seconds, transfer_seconds
 from lts_bench.cost.program import FloatArray, IntArray
 from lts_bench.cost.steady import Rules
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from lts_bench.cost.phases import FIRST_RUNG, LONE_PREFILL, PREFILL
 from lts_bench.cost.pool_answer import IN_FLIGHT, RATE
+from lts_bench.cost.pool_formulas import Link, transfer_seconds
 from lts_bench.cost.pool_model import PoolModel
-from lts_bench.cost.pools import Link, transfer_seconds
 from lts_bench.cost.program import IntArray
 from lts_bench.exact.floors import Floors, most_sequences
 from lts_bench.exact.part import Part
@@ -30,7 +30,7 @@ from lts_bench.exact.pool_fronts import (
 )
 from lts_bench.exact.pool_rates import Prompts, Steps, at_rate, highest_rate, waits
 from lts_bench.exact.search import SAME
-from lts_bench.space.pools import PoolSpace
+from lts_bench.space.pool_space import PoolSpace
 
 
 class PoolSearch:

@@ -22,7 +22,7 @@ from lts_bench.budget import Budget, BudgetExhausted, readable_rows
 from lts_bench.harness import wire
 from lts_bench.harness.lifeline import die_with_parent
 from lts_bench.registry import load_origin
-from lts_bench.space.pools import read_space
+from lts_bench.space.pool_space import read_space
 
 FILE_BYTES = 1 << 30
 """The largest file that an agent may write, its output included."""

@@ -193,7 +193,7 @@ def unlike_megatron(task: Task, strategy: Strategy | Disaggregated) -> str:
     """Return the splits that differ from Megatron's pattern on the whole group, equal kinds of layers together."""
     if isinstance(strategy, Disaggregated):
         parts = {pool: unlike_megatron(task, getattr(strategy, pool)) for pool in POOLS}
-        return " | ".join(f"{pool} {splits}" for pool, splits in parts.items())
+        return " / ".join(f"{pool} {splits}" for pool, splits in parts.items())
     degrees, known = strategy.degrees, operators(task.model)
     pattern = complete_sharding({}, known, degrees.tx, degrees.ty)
     kinds: dict[tuple[str, str], list[str]] = {}

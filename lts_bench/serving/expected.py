@@ -8,11 +8,11 @@ import numpy as np
 
 from lts_bench.cost.model import CostModel
 from lts_bench.cost.phases import Phases
+from lts_bench.cost.pool_formulas import ttft_seconds as pool_ttft_seconds
 from lts_bench.cost.pool_model import cost_of_pools
-from lts_bench.cost.pools import ttft_seconds as pool_ttft_seconds
 from lts_bench.cost.program import FloatArray, IntArray
 from lts_bench.cost.steady import Replica, Round, tpot_seconds, ttft_seconds, ttft_terms
-from lts_bench.serving.pools import ServedPools
+from lts_bench.serving.pool_replay import ServedPools
 from lts_bench.serving.step_tables import Served
 
 MEAN, QUEUE = 0.5, 1.0

@@ -7,7 +7,7 @@ from typing import Any
 
 from lts_bench.serving.metrics import Tariff, attainment, expenses, load_over_time, summary
 from lts_bench.serving.policy import Policy
-from lts_bench.serving.pools import Pools, ServedPools, pool_policies, replay_pools
+from lts_bench.serving.pool_replay import Pools, ServedPools, pool_policies, replay_pools
 from lts_bench.serving.rate_search import TOLERANCE, highest_scale
 from lts_bench.serving.replay import Replayed, Replicas, replay
 from lts_bench.serving.step_tables import Served, build_step_times

@@ -32,7 +32,7 @@ class PoolDegrees:
 
     def label(self) -> str:
         """The degrees in a line."""
-        return f"prefill {self.prefill.label()} | decode {self.decode.label()}"
+        return f"prefill {self.prefill.label()} / decode {self.decode.label()}"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -12,14 +12,15 @@ from lts_bench.exact.certificates import certificate_of
 from lts_bench.serving.expected import expected
 from lts_bench.serving.generate import generate, poisson
 from lts_bench.serving.metrics import attainment
-from lts_bench.serving.pools import ServedPools
-from lts_bench.serving.replay import Replayed
+from lts_bench.serving.pool_replay import ServedPools
+from lts_bench.serving.replay import Replayed, Replicas
 from lts_bench.serving.replay_document import Options, replayed, replicas_of
 from lts_bench.serving.step_tables import Served
 from lts_bench.serving.trace import Trace
 from lts_bench.serving.trace_lengths import Fixed, Independent
 from lts_bench.space.disaggregated import Disaggregated, legal_any
 from lts_bench.specs.taskspec import TaskSpec
+from lts_bench.specs.workload import Workload
 from lts_bench.task import Task
 
 LOADS = (0.5, 0.7, 0.9)
@@ -37,6 +38,7 @@ class Comparison(msgspec.Struct, frozen=True):
         load: offered ÷ predicted rate.
         throughput: requests that end ÷ requests that arrive, a second.
         ttft_ms, tpot_ms: means of the replay; ``expected_…`` of the closed form.
+        lone_ttft_ms: mean where one replica has Poisson arrivals of its own; of pools the same as ``ttft_ms``.
         attainment: share of requests that meet the SLOs; ``wanted`` the percentile.
     """
 
@@ -45,6 +47,7 @@ class Comparison(msgspec.Struct, frozen=True):
     load: float
     throughput: float
     ttft_ms: float
+    lone_ttft_ms: float
     expected_ttft_ms: float
     tpot_ms: float
     expected_tpot_ms: float
@@ -55,6 +58,11 @@ class Comparison(msgspec.Struct, frozen=True):
     def ttft_error(self) -> float:
         """Closed form ÷ replay − 1."""
         return self.expected_ttft_ms / self.ttft_ms - 1
+
+    @property
+    def lone_ttft_error(self) -> float:
+        """The same for one replica."""
+        return self.expected_ttft_ms / self.lone_ttft_ms - 1
 
     @property
     def tpot_error(self) -> float:
@@ -80,15 +88,22 @@ def _at_loads(task: Task, served: Served | ServedPools, highest: float) -> Itera
         told = expected(served, rate)
         at_once = rate * (told.ttft_s + workload.osl * told.tpot_s)
         count = int(np.clip(TURNS * at_once, FEWEST, MOST))
-        trace = generate(poisson(rate), Independent(Fixed(workload.isl), Fixed(workload.osl)), count, SEED)
-        found = replayed(trace, replicas_of(served, trace, Options()))
+        trace = _poisson(workload, rate, count)
+        replicas = replicas_of(served, trace, Options())
+        found = replayed(trace, replicas)
         middle = slice(count // 3, count - count // 3)
+        ttft = _mean_ttft_ms(found)
+        lone = ttft
+        if isinstance(replicas, Replicas) and replicas.count > 1:
+            own = _poisson(workload, rate / replicas.count, max(count // replicas.count, FEWEST))
+            lone = _mean_ttft_ms(replayed(own, replace(replicas, count=1)))
         yield Comparison(
             task=task.name,
             degrees=served.strategy.degrees.label(),
             load=load,
             throughput=_throughput(found, trace, middle),
-            ttft_ms=1e3 * float(found.ttft_s[middle].mean()),
+            ttft_ms=ttft,
+            lone_ttft_ms=lone,
             expected_ttft_ms=1e3 * told.ttft_s,
             tpot_ms=1e3 * float(found.tpot_s[middle].mean()),
             expected_tpot_ms=1e3 * told.tpot_s,
@@ -97,17 +112,18 @@ def _at_loads(task: Task, served: Served | ServedPools, highest: float) -> Itera
         )
 
 
+def _poisson(workload: Workload, rate: float, count: int) -> Trace:
+    return generate(poisson(rate), Independent(Fixed(workload.isl), Fixed(workload.osl)), count, SEED)
+
+
+def _mean_ttft_ms(found: Replayed) -> float:
+    """Mean of the requests in the middle third."""
+    third = len(found.ttft_s) // 3
+    return 1e3 * float(found.ttft_s[third : len(found.ttft_s) - third].mean())
+
+
 def _throughput(found: Replayed, trace: Trace, middle: slice) -> float:
     """Rate at which requests end ÷ rate at which they arrive, of those in the middle."""
     arrived, ended = trace.arrival_s[middle], np.sort(found.finish_s[middle])
     rates = [(len(times) - 1) / (times[-1] - times[0]) for times in (arrived, ended)]
     return float(rates[1] / rates[0])
-
-
-def compared(rows: list[Comparison]) -> dict[str, Any]:
-    """The rows as plain data, errors included."""
-    return {
-        "comparisons": [
-            msgspec.structs.asdict(row) | {"ttft_error": row.ttft_error, "tpot_error": row.tpot_error} for row in rows
-        ]
-    }

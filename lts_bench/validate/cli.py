@@ -92,6 +92,33 @@ def online(table: TableFile, models: Models, out: OutFile = None, as_json: AsJso
 
 
 @app.command()
+def replay(
+    suite: Annotated[list[str] | None, typer.Option(help="A suite; all written ones where left out.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="PAGE.md", help="Where the page goes.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a core).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replay the optima of suites, and tell how far the closed form is off."""
+    import os
+
+    from lts_bench.console import print_json, print_rows, progress_bar
+    from lts_bench.results.store import write_output
+    from lts_bench.specs.suite import list_suites, load_suite
+    from lts_bench.validate.agreement_page import compare_suites, document, page
+
+    suites = [load_suite(name) for name in suite or list_suites(generated=False)]
+    with progress_bar() as progress:
+        rows = compare_suites(suites, workers or os.cpu_count() or 1, progress)
+    if out is not None:
+        write_output(out, page(rows))
+    told = document(rows)
+    if as_json:
+        print_json(told)
+    else:
+        print_rows(told["summary"])
+
+
+@app.command()
 def report(
     data: Annotated[Path, typer.Argument(metavar="DATA_DIR", help="Folder with kernels/*.csv, e2e/ and models/.")],
     out: Annotated[Path, typer.Option(metavar="PAGE.md", help="The page; plots go to a folder of its name.")] = Path(

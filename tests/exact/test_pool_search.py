@@ -12,7 +12,7 @@ from lts_bench.cost.pool_model import PoolModel, pool_settings
 from lts_bench.exact import optimum
 from lts_bench.exact.pool_search import PoolSearch
 from lts_bench.exact.search import SAME
-from lts_bench.space.pools import PoolSpace, pool_pairs
+from lts_bench.space.pool_space import PoolSpace, pool_pairs
 from lts_bench.specs.cluster import load_cluster
 from lts_bench.specs.engine import load_engine
 from lts_bench.specs.perturbation import perturbed

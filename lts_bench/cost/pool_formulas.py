@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from lts_bench.cost.compiled import formula
+from lts_bench.cost.compiled import formula, scalar
 from lts_bench.cost.program import FloatArray
 from lts_bench.cost.steady import NO_LIMIT, Number, Rules
 
@@ -138,7 +138,7 @@ def rate_above(
     return rate_between(least, min(most, NEARLY * load), load, prefill, link, decode.pp, td, rules), True
 
 
-@formula
+@scalar
 def rate_between(
     low: float, high: float, load: float, prefill: Prefill, link: Link, pp: Number, td: Number, rules: Rules
 ) -> Any:

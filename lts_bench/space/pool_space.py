@@ -110,7 +110,7 @@ class PoolSpace(Space):
         """Labels of every decision's choices."""
         prefill, decode = (part.choices for part in self.parts)
         pairs = self.pairs.tolist()
-        labels = tuple(f"prefill {prefill[0][one]} | decode {decode[0][other]}" for one, other in pairs)
+        labels = tuple(f"prefill {prefill[0][one]} / decode {decode[0][other]}" for one, other in pairs)
         return (labels, *prefill[1:], *decode[1:])
 
     def split(self, vectors: IntArray) -> tuple[IntArray, IntArray]:
