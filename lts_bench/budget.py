@@ -174,12 +174,13 @@ class Meter:
             self.first_feasible = self.used + 1 + int(np.argmax(feasible))
         goodput = np.where(feasible, answers["goodput_per_npu"], 0.0)
         start = self.trace[-1].goodput_per_npu if self.trace else 0.0
-        best_before = np.maximum.accumulate(np.concatenate(([start], goodput)))[:-1]
-        seconds = self._clock() - self._started
-        self.trace.extend(
-            Improvement(self.used + 1 + int(i), seconds, tuple(rows[i].tolist()), float(goodput[i]))
-            for i in np.flatnonzero(goodput > best_before)
-        )
+        if goodput.max(initial=0.0) > start:
+            best_before = np.maximum.accumulate(np.concatenate(([start], goodput)))[:-1]
+            seconds = self._clock() - self._started
+            self.trace.extend(
+                Improvement(self.used + 1 + int(i), seconds, tuple(rows[i].tolist()), float(goodput[i]))
+                for i in np.flatnonzero(goodput > best_before)
+            )
         self.used += len(rows)
 
     def _remember(self, rows: np.ndarray, legal: np.ndarray) -> None:

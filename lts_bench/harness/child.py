@@ -71,7 +71,7 @@ class RemoteProblem:
         rows[~valid] = wire.NO_CHOICE
         # One row too many tells the harness all there is to tell about the rest.
         wire.send(self._connection, wire.EVALUATE, wire.pack_vectors(rows[: self.remaining + 1]))
-        _, payload = wire.receive(self._connection)
+        _, payload = wire.receive_alone(self._connection)
         answers, self.remaining, exhausted = wire.unpack_answers(payload)
         if exhausted:
             raise BudgetExhausted(answers)

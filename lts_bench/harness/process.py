@@ -110,8 +110,8 @@ class AgentProcess:
         wire.send(self.connection, kind, payload)
 
     def receive(self, deadline_s: float) -> tuple[bytes, bytes]:
-        """Receive a frame; see `wire.receive`."""
-        return wire.receive(self.connection, deadline_s)
+        """Receive a frame; see `wire.receive_alone`."""
+        return wire.receive_alone(self.connection, deadline_s)
 
     def dismiss(self) -> None:
         """Hang up and give the process time to end by itself."""

@@ -18,6 +18,7 @@ SETUP, EVALUATE, ANSWERS, DONE = b"S", b"E", b"A", b"D"
 _HEAD = struct.Struct("<cQ")
 _ANSWERS_HEAD = struct.Struct("<q?")
 _LARGEST_FRAME_BYTES = 1 << 30
+_READ_BYTES = 1 << 18
 VECTOR = np.dtype("<i8")
 NO_CHOICE = -1
 """Stands for whatever is not a choice: the harness answers such a vector as illegal."""
@@ -55,19 +56,45 @@ def receive(wire: socket.socket, deadline_s: float | None = None) -> tuple[bytes
     return kind, _exactly(wire, length, deadline_s)
 
 
+def receive_alone(wire: socket.socket, deadline_s: float | None = None) -> tuple[bytes, bytes]:
+    """Receive the only frame that is under way, as between an agent and the harness, who take turns: in one read.
+
+    Raises:
+        EOFError: the other side is gone.
+        TimeoutError: the deadline has passed.
+        WireError: a frame that is none, or more than one.
+    """
+    data = _part(wire, _READ_BYTES, deadline_s)
+    if len(data) < _HEAD.size:
+        data += _exactly(wire, _HEAD.size - len(data), deadline_s)
+    kind, length = _HEAD.unpack_from(data)
+    missing = _HEAD.size + length - len(data)
+    if length > _LARGEST_FRAME_BYTES:
+        raise WireError(f"a frame of {length} bytes")
+    if missing < 0:
+        raise WireError(f"a frame of {length} bytes, and {-missing} more")
+    if missing:
+        data += _exactly(wire, missing, deadline_s)
+    return kind, data[_HEAD.size :]
+
+
 def _exactly(wire: socket.socket, count: int, deadline_s: float | None) -> bytes:
     data = bytearray()
     while len(data) < count:
-        if deadline_s is not None:
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0:
-                raise TimeoutError
-            wire.settimeout(left_s)
-        part = wire.recv(min(count - len(data), 1 << 20))
-        if not part:
-            raise EOFError
-        data += part
+        data += _part(wire, min(count - len(data), _READ_BYTES), deadline_s)
     return bytes(data)
+
+
+def _part(wire: socket.socket, most: int, deadline_s: float | None) -> bytes:
+    if deadline_s is not None:
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        wire.settimeout(left_s)
+    part = wire.recv(most)
+    if not part:
+        raise EOFError
+    return part
 
 
 def pack_vectors(vectors: np.ndarray) -> bytes:
