@@ -36,7 +36,7 @@ class _Row1(msgspec.Struct):
 def vectors_for_strategies(document: Document, source: str) -> Document:
     """Version 1 had a strategy at each point of the trace, version 2 has its vector in the task's space."""
     from lts_bench.results.schema import Point, trace_digest
-    from lts_bench.space.check import legal_strategy
+    from lts_bench.space.disaggregated import legal_any
 
     row = msgspec.convert(document, _Row1)
     task = _task(row.task)
@@ -45,7 +45,7 @@ def vectors_for_strategies(document: Document, source: str) -> Document:
         raise InputError(rule, source=source, field="space_digest", value=row.space_digest)
     trace = []
     for point in row.trace:
-        strategy = legal_strategy(point.strategy, task.model, task.cluster).strategy
+        strategy = legal_any(point.strategy, task.model, task.cluster).strategy
         vector = tuple(map(int, task.space.encode(strategy)))
         trace.append(Point(point.evaluation, point.seconds, point.goodput_per_npu, vector))
     digest = trace_digest(tuple(trace))

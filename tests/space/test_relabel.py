@@ -5,12 +5,13 @@ import pytest
 
 from lts_bench.space.decisions import Space
 from lts_bench.space.relabel import Relabelling
-from lts_bench.task import load_task
+from lts_bench.specs.suite import load_suite
+from lts_bench.task import Task
 
 
-@pytest.fixture(scope="module")
-def space() -> Space:
-    return load_task("mixtral-8x7b/a100x16/chat").space
+@pytest.fixture(scope="module", params=["smoke", "disagg"])
+def space(request: pytest.FixtureRequest) -> Space:
+    return Task(load_suite(request.param).tasks[0]).space
 
 
 @pytest.fixture(scope="module")
