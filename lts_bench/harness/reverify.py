@@ -34,4 +34,7 @@ def verify_by_running(paths: Sequence[Path], demand: Demand, progress: Progress)
             found += heldout(rig, rows)
         if demand.audit:
             found += audit(rig, rows)
+    if demand.isolation != "sealed":
+        message = f"agents ran as {demand.isolation}: only sealed runs earn a badge above L1"
+        found.append(Record("L2", "isolation", True, "", "isolation", message))
     return found

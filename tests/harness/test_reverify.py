@@ -49,7 +49,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def verified(folder: Path, **demand: object) -> list[Record]:
     refs = tuple(f"{folder / name}.py:Mine" for name in ("honest", "knowing"))
     wanted = msgspec.structs.replace(Demand(salt="salt", agents=refs), **demand)
-    return verify_by_running([folder / "runs"], wanted, quiet)
+    found = verify_by_running([folder / "runs"], wanted, quiet)
+    *others, last = found
+    assert (last.name, last.ok, "only sealed" in last.message) == ("isolation", True, True)
+    return others
 
 
 def test_cells_run_again_are_the_same(folder: Path) -> None:

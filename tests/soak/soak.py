@@ -39,7 +39,7 @@ class Napper(Agent):
     def run(self, problem, rng):
         for _ in range(5):
             problem.evaluate(problem.space.sample(10, rng))
-            time.sleep(0.15)
+            time.sleep(0.4)
 """
 
 
