@@ -103,6 +103,8 @@ def _run_in_child(cell: Cell, problem: LocalProblem, log: Path) -> Ending:
     try:
         process = AgentProcess(info, cell.isolation, log)
     except (EOFError, TimeoutError, ConnectionError):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.touch()
         return Ending(Status.CRASH, "the agent's process ended while it was imported", 0.0, 0)
     deadline_s = wire.deadline_after(cell.budget.seconds)
     with process:
