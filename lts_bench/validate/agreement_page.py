@@ -128,14 +128,14 @@ A row is a task at a load; the shares are those within the targets.
 - **Many replicas.** The closed form takes arrivals at each replica for a Poisson process. A router that serves replicas
   in turn makes them more even, the more so the more replicas there are. Waits are shorter than predicted. And prompts
   rarely come together: where ranks go in lockstep, and in pipelines, fewer of them share a step or follow each other
-  closely, so that they hold up decode more often, and TPOT is longer than predicted. The columns *of one replica* are the
-  same with Poisson arrivals at one replica: what is left is the closed form's own error.
+  closely, so that they hold up decode more often, and TPOT is longer than predicted. The columns *of one replica* are
+  the same with Poisson arrivals at one replica: what is left is the closed form's own error.
 - **Few sequences and long prompts.** Where a replica decodes a handful of sequences between prompts of thousands of
   tokens, their number varies by as much as its mean, and so does the step; the closed form has the step of the mean.
 - **Attainment of tight limits.** TPOT is limited in the mean, and a request's own may exceed it: where the optimum lies
   at the limit, a few requests more in a batch decide. The percentile of TTFT is an exponential tail.
-- **Two pools** disturb each other least: TPOT has no prompts in it, prompts are served one after the other, and the form
-  of their wait has the number of replicas in it.
+- **Two pools** disturb each other least: TPOT has no prompts in it, prompts are served one after the other, and the
+  form of their wait has the number of replicas in it.
 
 ## Every task
 
