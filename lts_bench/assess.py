@@ -168,7 +168,7 @@ def _at_its_batch(assessment: Assessment) -> dict[str, Any]:
 
 def _where_time_goes(assessment: Assessment, strategy: Strategy) -> dict[str, Any]:
     phases = Phases(assessment.setting.phases.workload, np.array([int(assessment.raw[evaluator.BATCH])]))
-    own = {"redundant_experts": strategy.redundant_experts, "padding": strategy.padding}
-    cost, vector = cost_of(replace(assessment.setting, phases=phases, **own), strategy)
+    setting = replace(assessment.setting, phases=phases, redundant_experts=strategy.redundant_experts)
+    cost, vector = cost_of(replace(setting, padding=strategy.padding), strategy)
     operators, collectives = time_rows(cost.tables, strategy)
     return {"mfu": utilisation(cost, vector), "operators": operators, "collectives": collectives}

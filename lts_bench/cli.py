@@ -460,6 +460,7 @@ def optimum(
     engine: Annotated[str, typer.Option(help="A built-in engine profile or a YAML file.")] = "generic",
     precision: Annotated[str, typer.Option(help="config, bf16, fp8, fp8_block, int8, int4 or fp4.")] = "config",
     kv_precision: Annotated[str, typer.Option(help="config, bf16, fp8, int8 or fp4.")] = "config",
+    serving: Annotated[str, typer.Option(help="co-located, or disaggregated into two pools.")] = "co-located",
     uncertainty: Annotated[
         bool, typer.Option("--uncertainty", help="Also how the optimum moves with constants drawn within their errors.")
     ] = False,
@@ -475,7 +476,7 @@ def optimum(
 
     tasks = find_tasks(
         suite=suite, task=task, model=model, cluster=cluster, workload=workload, engine=engine,
-        precision=precision, kv_precision=kv_precision,
+        precision=precision, kv_precision=kv_precision, serving=serving,
     )  # fmt: skip
     documents = [optimum_document(each, draws if uncertainty else 0) for each in tasks]
     (print_json if as_json else print_optima)({"tasks": documents})

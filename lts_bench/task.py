@@ -25,6 +25,7 @@ from lts_bench.specs.config import load_model
 from lts_bench.specs.engine import Engine, load_engine
 from lts_bench.specs.failure import InputError, did_you_mean
 from lts_bench.specs.generated import find_task
+from lts_bench.specs.loading import convert
 from lts_bench.specs.model import Model
 from lts_bench.specs.perturbation import perturbed
 from lts_bench.specs.quantization import apply_precision
@@ -188,7 +189,7 @@ def make_task(
 ) -> Task:
     """A task from what the command line takes."""
     parsed = parse_workload(workload)
-    spec = msgspec.convert(
+    spec = convert(
         {
             "name": name or f"{model}/{cluster}/custom",
             "model": model,
@@ -201,6 +202,7 @@ def make_task(
             "serving": serving,
         },
         TaskSpec,
+        "task",
     )
     return Task(spec)
 

@@ -92,13 +92,13 @@ class PoolModel:
 
     def _fill(self, vectors: IntArray, answers: NDArray[np.void], points: FloatArray) -> None:
         pair = np.ascontiguousarray(vectors[:, 0])
-        parts = [np.ascontiguousarray(each) for each in self.space.split(vectors)]
+        prefills, decodes = (np.ascontiguousarray(each) for each in self.space.split(vectors))
         if numba is None:
-            fill_plainly(self.program, pair, *parts, answers, points)
+            fill_plainly(self.program, pair, prefills, decodes, answers, points)
         else:
             from lts_bench.cost.pool_loop import evaluate_all
 
-            evaluate_all(self.program, pair, *parts, answers, points)
+            evaluate_all(self.program, pair, prefills, decodes, answers, points)
 
 
 def pool_settings(model: Model, cluster: Cluster, engine: Engine, workload: Workload) -> tuple[Setting, Setting]:

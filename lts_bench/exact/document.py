@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lts_bench.assess import FIGURES, QUANTILES, Assessment, assess
+from lts_bench.assess import QUANTILES, assess
+from lts_bench.assessment import FIGURES, Assessment
 from lts_bench.exact.optimum import Optimum, optimum
 from lts_bench.results.store import write_output
 from lts_bench.space.disaggregated import Disaggregated

@@ -83,8 +83,9 @@ def ttft(prompts: Prompts, link: Link, steps: Steps, rate: float, q: float, g: f
     last = at_rate(steps, rate)
     if last < 0 or rate * link.occupied >= 1 or len(prompts.seconds) == 0:
         return np.inf
-    before: float = waits(prompts, rate, q, g).min() + transfer_seconds(link, rate, g)
-    return before + (1 + q / steps.pp) * steps.least[last]
+    before = waits(prompts, rate, q, g).min() + transfer_seconds(link, rate, g)
+    seconds: float = before + (1 + q / steps.pp) * steps.least[last]
+    return seconds
 
 
 @compiled
@@ -93,7 +94,8 @@ def highest_rate(prompts: Prompts, link: Link, steps: Steps, rules: Rules) -> fl
     q, g, limit = rules.quantile, rules.queue_factor, rules.ttft_limit
     if len(steps.rate) == 0 or ttft(prompts, link, steps, 0.0, q, g) > limit:
         return 0.0
-    low, high = 0.0, steps.rate[0]
+    low: float = 0.0
+    high: float = steps.rate[0]
     if ttft(prompts, link, steps, high, q, g) <= limit:
         return high
     for _ in range(HALVINGS):

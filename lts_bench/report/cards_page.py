@@ -105,7 +105,7 @@ def suite_section(suite: Suite, deck: Deck) -> str:
     shown = [spec for spec in suite.tasks if spec.name in known]
     lines = [_line(known[spec.name], spec.why, suite.admission) for spec in shown]
     factors = [known[spec.name].over_co_located for spec in shown]
-    columns = COLUMNS
+    columns: tuple[str, ...] = COLUMNS
     if any(factors):
         columns = (*COLUMNS, OVER_CO_LOCATED)
         lines = [[*line, f"{factor:.2f}" if factor else NONE] for line, factor in zip(lines, factors, strict=True)]

@@ -63,4 +63,5 @@ def _seconds(
     receives: FloatArray,
 ) -> float:  # fmt: skip
     """Seconds of a whole transfer as long as nothing changes."""
-    return max(sending[one] * sends[sender[one]], receiving[one] * receives[receiver[one]])
+    seconds: float = max(sending[one] * sends[sender[one]], receiving[one] * receives[receiver[one]])
+    return seconds

@@ -129,7 +129,7 @@ def replay_pools(trace: Trace, pools: Pools) -> Replayed:
 def _transferred(trace: Trace, prompts: Simulation, done: IntArray, pools: Pools) -> FloatArray:
     """(n,) when the KV caches of prompts, in the order in which they were done, are in the decode pool."""
     replicas, dp = pools.decode.count, pools.decode.dp
-    turn, tokens = np.arange(len(done)), trace.prompt_tokens[done]
+    turn, tokens = np.arange(len(done)), trace.prompt_tokens[done].astype(np.float64)
     receiver = turn % replicas * dp + turn // replicas % dp
     ends = transfer_ends(
         prompts.requests["finish_s"][done].copy(),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from lts_bench.exact.certificates import certificate_of
 from lts_bench.serving.expected import expected
@@ -38,7 +39,8 @@ class Comparison(msgspec.Struct, frozen=True):
         load: offered ÷ predicted rate.
         throughput: requests that end ÷ requests that arrive, a second.
         ttft_ms, tpot_ms: means of the replay; ``expected_…`` of the closed form.
-        lone_ttft_ms: mean where one replica has Poisson arrivals of its own; of pools the same as ``ttft_ms``.
+        lone_ttft_ms, lone_tpot_ms: means where one replica has Poisson arrivals of its own; of pools the same as those
+            of both together.
         attainment: share of requests that meet the SLOs; ``wanted`` the percentile.
     """
 
@@ -50,6 +52,7 @@ class Comparison(msgspec.Struct, frozen=True):
     lone_ttft_ms: float
     expected_ttft_ms: float
     tpot_ms: float
+    lone_tpot_ms: float
     expected_tpot_ms: float
     attainment: float
     wanted: float
@@ -68,6 +71,11 @@ class Comparison(msgspec.Struct, frozen=True):
     def tpot_error(self) -> float:
         """Closed form ÷ replay − 1."""
         return self.expected_tpot_ms / self.tpot_ms - 1
+
+    @property
+    def lone_tpot_error(self) -> float:
+        """The same for one replica."""
+        return self.expected_tpot_ms / self.lone_tpot_ms - 1
 
 
 def compare(spec: TaskSpec) -> list[Comparison]:
@@ -92,20 +100,20 @@ def _at_loads(task: Task, served: Served | ServedPools, highest: float) -> Itera
         replicas = replicas_of(served, trace, Options())
         found = replayed(trace, replicas)
         middle = slice(count // 3, count - count // 3)
-        ttft = _mean_ttft_ms(found)
-        lone = ttft
+        lone = found
         if isinstance(replicas, Replicas) and replicas.count > 1:
             own = _poisson(workload, rate / replicas.count, max(count // replicas.count, FEWEST))
-            lone = _mean_ttft_ms(replayed(own, replace(replicas, count=1)))
+            lone = replayed(own, replace(replicas, count=1))
         yield Comparison(
             task=task.name,
             degrees=served.strategy.degrees.label(),
             load=load,
             throughput=_throughput(found, trace, middle),
-            ttft_ms=ttft,
-            lone_ttft_ms=lone,
+            ttft_ms=_mean_ms(found.ttft_s),
+            lone_ttft_ms=_mean_ms(lone.ttft_s),
             expected_ttft_ms=1e3 * told.ttft_s,
-            tpot_ms=1e3 * float(found.tpot_s[middle].mean()),
+            tpot_ms=_mean_ms(found.tpot_s),
+            lone_tpot_ms=_mean_ms(lone.tpot_s),
             expected_tpot_ms=1e3 * told.tpot_s,
             attainment=attainment(found, workload.slo),
             wanted=workload.slo.percentile / 100,
@@ -116,10 +124,10 @@ def _poisson(workload: Workload, rate: float, count: int) -> Trace:
     return generate(poisson(rate), Independent(Fixed(workload.isl), Fixed(workload.osl)), count, SEED)
 
 
-def _mean_ttft_ms(found: Replayed) -> float:
+def _mean_ms(seconds: NDArray[np.float64]) -> float:
     """Mean of the requests in the middle third."""
-    third = len(found.ttft_s) // 3
-    return 1e3 * float(found.ttft_s[third : len(found.ttft_s) - third].mean())
+    third = len(seconds) // 3
+    return 1e3 * float(seconds[third : len(seconds) - third].mean())
 
 
 def _throughput(found: Replayed, trace: Trace, middle: slice) -> float:

@@ -29,6 +29,23 @@ def make(name: str) -> Task:
     return lts_bench.make_task(model=model, cluster=cluster, workload=workload)
 
 
+POOLS = {
+    "llama-3.1-8b, two pools on 8 H100": ("llama-3.1-8b", "h100x8", "isl=2048,osl=256,ttft_ms=300,tpot_ms=20"),
+    "qwen3-235b, two pools on 32 H100": ("qwen3-235b-a22b", "h100x32", "isl=2048,osl=512,ttft_ms=1000,tpot_ms=30"),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_strategies_of_two_pools_per_second(benchmark: Any, name: str) -> None:
+    model, cluster, workload = POOLS[name]
+    task = lts_bench.make_task(model=model, cluster=cluster, workload=workload, serving="disaggregated")
+    vectors = task.space.sample(VECTORS // 4, np.random.default_rng(0))
+    answers = benchmark.pedantic(task.evaluate, (vectors,), rounds=5, warmup_rounds=1)
+    assert answers["legal"].all()
+    if benchmark.stats is not None:
+        print(f"\n{name}: {len(vectors) / benchmark.stats.stats.min / 1e6:.2f} million strategies/s")
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_strategies_per_second(benchmark: Any, name: str) -> None:
     task = make(name)
