@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lts_bench.agents._axes import Axes
 from lts_bench.space.decisions import Space
 from lts_bench.space.patterns import operator_name
 
@@ -55,7 +56,7 @@ class Neighbours:
         self.space = space
         names = [operator_name(name) for name in space.names[1:]]
         self._same = np.array([[name == other for other in names] for name in names])
-        self.relabelled = relabelled(space.choices[1:], int(space.sizes[1:].max()))
+        self._axes = Axes(space)
 
     def draw(self, vectors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return a neighbour of each vector (n, d)."""
@@ -77,22 +78,5 @@ class Neighbours:
         return np.where(changed, own, vectors[:, 1:])
 
     def _other_letter(self, vectors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        axis, letter = (rng.integers(size, size=(len(vectors), 1)) for size in self.relabelled.shape[:2])
-        columns = np.arange(vectors.shape[1] - 1)
-        relabelled: np.ndarray = self.relabelled[axis, letter, columns, vectors[:, 1:]]
-        return relabelled
-
-
-def relabelled(choices: tuple[tuple[str, ...], ...], widest: int) -> np.ndarray:
-    """Return (axes, letters, operators, choices): each choice with the letter on the axis, itself if there is none."""
-    letters = sorted({letter for labels in choices for label in labels for letter in label.split(",")})
-    table = np.tile(np.arange(widest), (2, len(letters), len(choices), 1))
-    for column, labels in enumerate(choices):
-        for index, label in enumerate(labels):
-            for axis in range(label.count(",") + 1):
-                for number, letter in enumerate(letters):
-                    parts = label.split(",")
-                    parts[axis] = letter
-                    if ",".join(parts) in labels:
-                        table[axis, number, column, index] = labels.index(",".join(parts))
-    return table
+        axes, names = (rng.integers(size, size=len(vectors)) for size in (2, len(self._axes.names)))
+        return self._axes.relabelled(vectors, axes, names)[:, 1:]

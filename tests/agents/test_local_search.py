@@ -41,14 +41,3 @@ def test_a_descent_ends_where_no_choice_of_an_operator_is_better():
         near = np.tile(best, (int(task.space.sizes[column]), 1))
         near[:, column] = np.arange(len(near))
         assert task.evaluate(near)["goodput_per_npu"].max() == goodput
-
-
-def test_neighbourhoods_are_near_degrees_choices_or_letters():
-    agent, task = LocalSearch(near=3, first=1), ToyTask()
-    agent.begin(LocalProblem.of(task), np.random.default_rng(0))
-    vector = task.space.sample(1, np.random.default_rng(1))[0]
-    degrees, operator = agent._neighbourhood(vector, 0), agent._neighbourhood(vector, 5)
-    letters = agent._neighbourhood(vector, len(vector))
-    assert len(degrees) == 3 and (degrees[:, 1:] == vector[1:]).all() and vector[0] not in degrees[:, 0]
-    assert operator[:, 5].tolist() == np.flatnonzero(task.space.mask(vector[0])[5]).tolist()
-    assert (letters[:, 0] == vector[0]).all()

@@ -60,19 +60,6 @@ def test_a_neighbour_has_other_degrees_or_other_operators():
     assert 0.2 < elsewhere.mean() < 0.4
 
 
-def test_a_letter_is_set_on_one_axis_wherever_operators_have_it():
-    space = ToySpace()
-    letters = sorted({letter for labels in space.choices[1:] for label in labels for letter in label.split(",")})
-    strategy = {"degrees": space.choices[0][0], **dict.fromkeys(space.names[1:], "R,R")}
-    vector = space.encode(strategy)
-    relabelled = Neighbours(space).relabelled[1, letters.index("K"), np.arange(len(vector) - 1), vector[1:]]
-    changed = space.decode(np.array([vector[0], *relabelled]))
-    assert {name for name, label in changed.items() if label == "R,K"} == {
-        f"dense.{name}" for name in ("attention.qkv", "attention.out", "ffn.up", "ffn.down")
-    }
-    assert changed["head"] == "R,R"
-
-
 def test_masks_of_operators_are_the_spaces():
     space = ToySpace()
     assert np.array_equal(operator_masks(space, np.array([3, 4]))[1], space.mask(4)[1:, :16])
