@@ -34,7 +34,7 @@ class Axes:
         return letters
 
     def written(self, vectors: np.ndarray, letters: np.ndarray) -> np.ndarray:
-        """Return vectors (n, d) with other letters (n, operators, 2); without such a choice an operator keeps its own."""
+        """Return vectors (n, d) with other letters (n, operators, 2), where the operator has such a choice."""
         choices = self._choices[self._columns, letters[..., 0], letters[..., 1]]
         return np.concatenate((vectors[:, :1], np.where(choices < 0, vectors[:, 1:], choices)), axis=1)
 
