@@ -147,6 +147,30 @@ def report(
 
 
 @app.command()
+def claims(
+    directories: Annotated[
+        list[Path] | None, typer.Argument(metavar="[DIR]...", help="Results (default: results).")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE.md", help="The page.")] = Path("docs/claims.md"),
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; tell whether the page is up to date.")] = False,
+) -> None:
+    """Hold the claims of "Learning to Shard" against the results of the suite claims, and write the page about them."""
+    from lts_bench.console import print_notes
+    from lts_bench.report.claims import Evidence
+    from lts_bench.report.claims_page import claims_page
+    from lts_bench.results.store import read_store, write_output
+    from lts_bench.specs.suite import load_suite
+
+    rows = read_store(directories or [Path("results")]).rows.values()
+    page = claims_page(Evidence(load_suite("claims"), rows))
+    if not check:
+        write_output(out, page)
+    elif not out.is_file() or out.read_text(encoding="utf-8") != page:
+        print_notes([f"{out}: differs from what the results give"])
+        raise typer.Exit(1)
+
+
+@app.command()
 def verify(
     directories: Annotated[
         list[Path] | None, typer.Argument(metavar="[DIR]...", help="Results (default: runs).")
