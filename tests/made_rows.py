@@ -7,6 +7,7 @@ from typing import Any
 
 from lts_bench.results.grids import Grid
 from lts_bench.results.schema import Best, Cost, Optimum, Point, Provenance, Row, Status, score_of, trace_digest
+from lts_bench.specs.suite import load_suite
 
 PROVENANCE = Provenance(
     cost_model="1", package="0.1.0", commit=None, dirty=None, lock_digest="l", agent_digest="a", python="3.11",
@@ -47,9 +48,19 @@ def make_row(agent: str = "mine", task: str = "m/c/0", seed: int = 1, score: flo
     return Row(**(fields | changes))
 
 
+def real_grid() -> Grid:
+    """Return the grid of a built-in suite, whose tasks have sizes and networks."""
+    return Grid.of(load_suite("smoke"))
+
+
 def make_rows(scores: dict[str, float | None], tasks: int = 2, seeds: int = 3, **changes: Any) -> list[Row]:
     """Return all cells of a grid; an agent has the same score in each."""
-    board = grid(tasks, seeds)
+    return make_cells(grid(tasks, seeds), scores, **changes)
+
+
+def make_cells(board: Grid, scores: dict[str, float | None], **changes: Any) -> list[Row]:
+    """Return all cells of the given grid."""
+    changes = {"budget": board.budget, **changes}
     return [
         make_row(agent, task, seed, score, **changes)
         for agent, score in scores.items()

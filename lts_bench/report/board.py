@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from lts_bench.report.figure_tables import FIGURE_TABLES
 from lts_bench.report.leaderboard import Board, make_board
-from lts_bench.report.tables import leaderboard_csv, leaderboard_markdown, scatter_csv, tasks_csv
+from lts_bench.report.tables import leaderboard_csv, leaderboard_markdown, summary_markdown, tasks_csv
 from lts_bench.results.store import Stored, write_atomically
 
 
@@ -27,8 +28,9 @@ def board_texts(board: Board) -> dict[str, bytes]:
     texts = {
         "leaderboard.md": leaderboard_markdown(board),
         "leaderboard.csv": leaderboard_csv(board),
+        "summary.md": summary_markdown(board),
         "tasks.csv": tasks_csv(board),
-        "scatter.csv": scatter_csv(board),
+        **{name: table(board) for name, table in FIGURE_TABLES.items()},
     }
     return {name: text.encode() for name, text in texts.items()}
 
@@ -47,9 +49,9 @@ def board_document(board: Board) -> dict[str, Any]:
 
 def write_board(board: Board, directory: Path) -> None:
     """Write tables and plots of a board to ``directory/<suite>/``."""
-    from lts_bench.report.plots import scatter
+    from lts_bench.report.plots import plots
 
-    for name, data in (board_texts(board) | scatter(board)).items():
+    for name, data in (board_texts(board) | plots(board)).items():
         write_atomically(directory / board.grid.name / name, data)
 
 

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
 
+from lts_bench.budget import parse_budget
+from lts_bench.report.cells import Cells, by_agent, current_rows, first_evaluations, score_matrix
 from lts_bench.report.statistics import (
     Floats,
     board_score,
     bootstrap,
     interquartile_mean,
     interval,
+    log_area,
     ranks,
     wilson,
 )
 from lts_bench.results.grids import Grid
 from lts_bench.results.schema import FAILED, Row
-from lts_bench.specs.failure import InputError
 
 TRACKS = ("search", "heuristic", "pretrained", "model_based", "oracle")
 UNRANKED_TRACK = "oracle"
 
-Cells = dict[tuple[str, int], Row]
-
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the leaderboard; ``score`` and what follows from it is None where cells are missing."""
+    """A line of the leaderboard; ``score`` and what follows from it is None where cells are missing.
+
+    Attributes:
+        targets_area: area under the ECDF of the regret targets over log evaluations.
+        solved: cells with a feasible strategy.
+        first_feasible: median evaluation that found the first one.
+    """
 
     agent: str
     track: str
@@ -36,6 +42,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     score: float | None = None
     score_interval: tuple[float, float] | None = None
     interquartile_mean: float | None = None
+    targets_area: float | None = None
     solved: int
     cells: int
     solved_interval: tuple[float, float]
@@ -44,12 +51,18 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     missing: int
     statuses: dict[str, int]
 
+    @property
+    def compliance(self) -> float:
+        """How well the SLOs are met: the share of cells with a feasible strategy."""
+        return self.solved / self.cells
+
 
 class Board(msgspec.Struct, frozen=True):
     """A suite's leaderboard.
 
     Attributes:
         entries: in the order of the table.
+        cells: the rows of each (track, agent), those of older cost models left out.
         task_scores: mean scores per task and agent.
         stale: rows of older cost models, which are left out.
         bounds: cells whose score is measured against a bound, as the optimum is not certified.
@@ -57,6 +70,7 @@ class Board(msgspec.Struct, frozen=True):
 
     grid: Grid
     entries: tuple[Entry, ...]
+    cells: dict[tuple[str, str], Cells]
     task_scores: dict[str, dict[str, float | None]]
     stale: int
     bounds: int
@@ -66,34 +80,27 @@ class Board(msgspec.Struct, frozen=True):
         """The number of missing cells."""
         return sum(entry.missing for entry in self.entries)
 
+    @property
+    def scored(self) -> list[Entry]:
+        """The agents without missing cells."""
+        return [entry for entry in self.entries if entry.score is not None]
+
+    def scores(self) -> Floats:
+        """Return the scores of the agents without missing cells, ``(agents, tasks, seeds)``."""
+        found = [score_matrix(self.grid, self.cells[entry.track, entry.agent]) for entry in self.scored]
+        return np.array(found).reshape(-1, len(self.grid.tasks), len(self.grid.seeds))
+
 
 def make_board(grid: Grid, rows: Iterable[Row]) -> Board:
     """Build the board of a suite from the rows that belong to it."""
     mine = grid.rows(rows)
-    latest = max((row.provenance.cost_model for row in mine), key=version_key, default="")
-    current = [row for row in mine if row.provenance.cost_model == latest]
-    agents = _by_agent(current)
+    current = current_rows(mine)
+    agents = by_agent(current)
     entries = [entry for track in TRACKS for entry in _track_entries(grid, track, agents)]
     tasks = {task: {agent: _task_score(grid, task, cells) for (_, agent), cells in agents.items()}
              for task in sorted(grid.tasks)}  # fmt: skip
     bounds = sum(row.optimum is not None and not row.optimum.certified for row in current)
-    return Board(grid, tuple(entries), tasks, stale=len(mine) - len(current), bounds=bounds)
-
-
-def version_key(version: str) -> tuple[tuple[int, str], ...]:
-    """Return what orders versions of the cost model."""
-    return tuple((int(part) if part.isdigit() else -1, part) for part in version.split("."))
-
-
-def _by_agent(rows: Iterable[Row]) -> dict[tuple[str, str], Cells]:
-    agents: dict[tuple[str, str], Cells] = defaultdict(dict)
-    for row in rows:
-        cells = agents[row.track, row.label]
-        other = cells.setdefault((row.task, row.seed), row)
-        if other.run_id != row.run_id:
-            rule = f"the same agent, task and seed as {other.run_id}, though not the same run"
-            raise InputError(rule, source=row.run_id, field="agent", value=row.label)
-    return dict(sorted(agents.items()))
+    return Board(grid, tuple(entries), agents, tasks, stale=len(mine) - len(current), bounds=bounds)
 
 
 def _track_entries(grid: Grid, track: str, agents: dict[tuple[str, str], Cells]) -> list[Entry]:
@@ -101,27 +108,29 @@ def _track_entries(grid: Grid, track: str, agents: dict[tuple[str, str], Cells])
     entries = [_entry(grid, track, agent, cells) for agent, cells in mine.items()]
     complete = [entry for entry in entries if not entry.missing]
     rest = [entry for entry in entries if entry.missing]
-    scores = np.array([_matrix(grid, mine[entry.agent]) for entry in complete])
-    scored = _scored(complete, scores, ranked=track != UNRANKED_TRACK) if complete else []
+    scored = _scored(grid, [(entry, mine[entry.agent]) for entry in complete], ranked=track != UNRANKED_TRACK)
     return scored + sorted(rest, key=lambda entry: entry.agent)
 
 
-def _matrix(grid: Grid, cells: Cells) -> list[list[float]]:
-    return [[cells[task, seed].score for seed in sorted(grid.seeds)] for task in sorted(grid.tasks)]
-
-
-def _scored(entries: Sequence[Entry], scores: Floats, *, ranked: bool) -> list[Entry]:
+def _scored(grid: Grid, complete: Sequence[tuple[Entry, Cells]], *, ranked: bool) -> list[Entry]:
+    if not complete:
+        return []
+    scores = np.array([score_matrix(grid, cells) for _, cells in complete])
     samples = bootstrap(scores)
-    placed = ranks(samples) if ranked else [None] * len(entries)
+    placed = ranks(samples) if ranked else [None] * len(complete)
+    limit = parse_budget(grid.budget).evaluations
     full = [
         msgspec.structs.replace(
             entry,
             rank=rank,
             score=float(score),
             score_interval=interval(sample),
-            interquartile_mean=interquartile_mean(cells),
+            interquartile_mean=interquartile_mean(mine),
+            targets_area=log_area(first_evaluations(cells), limit),
         )
-        for entry, rank, score, sample, cells in zip(entries, placed, board_score(scores), samples, scores, strict=True)
+        for (entry, cells), rank, score, sample, mine in zip(
+            complete, placed, board_score(scores), samples, scores, strict=True
+        )
     ]
     return sorted(full, key=lambda entry: (entry.rank or 0, -round(entry.score or 0.0, 12), entry.agent))
 

@@ -1,90 +1,61 @@
-"""The scatter of a board: SLO compliance against normalised throughput, the same bytes from the same board."""
+"""The figures of a board: SLO compliance against normalised throughput, curves, heat map and slices."""
 
 from __future__ import annotations
 
-import colorsys
-import hashlib
-import io
 from collections.abc import Sequence
-from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from lts_bench.report.curve_plots import anytime_figure, profile_figure, targets_figure
+from lts_bench.report.figure_tables import board_front
 from lts_bench.report.leaderboard import Board, Entry
-
-NAMED = 10
-"""This many agents of the highest score are coloured and named, the others are grey."""
-ALWAYS_NAMED = ("random", "megatron_search")
-MARKERS = "osD^v<>PXp"
-GREY = (0.75, 0.75, 0.75)
-STYLE: Any = {"svg.hashsalt": "lts-bench", "svg.fonttype": "path", "font.family": "DejaVu Sans"}
+from lts_bench.report.map_plots import heat_map, slices_figure
+from lts_bench.report.style import GREY, STYLE, agent_colour, agent_marker, named_agents, plain, saved
 
 
-def agent_colour(name: str) -> tuple[float, float, float]:
-    """Return an agent's colour, the same on every figure."""
-    hue, value = _hash(name)[:2]
-    return colorsys.hsv_to_rgb(hue / 256, 0.75, 0.55 + 0.3 * value / 256)
-
-
-def agent_marker(name: str) -> str:
-    """Return an agent's marker, the same on every figure."""
-    return MARKERS[_hash(name)[2] % len(MARKERS)]
-
-
-def _hash(name: str) -> bytes:
-    return hashlib.sha256(name.encode()).digest()
-
-
-def pareto_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the points that no other beats in one coordinate and equals in the other, by rising x."""
-    front: list[tuple[float, float]] = []
-    for x, y in sorted(set(points), key=lambda point: (-point[0], -point[1])):
-        if not front or y > front[-1][1]:
-            front.append((x, y))
-    return front[::-1]
-
-
-def scatter(board: Board) -> dict[str, bytes]:
-    """Return the scatter of a board as PNG and SVG, by file name."""
+def plots(board: Board) -> dict[str, bytes]:
+    """Return all figures of a board, by file name; those of no agent's scores are left out, but for the scatter."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8, 5), layout="constrained")
-        _draw(figure.add_subplot(), board)
-        return {
-            "scatter.png": _saved(figure, "png", {"Software": None}),
-            "scatter.svg": _saved(figure, "svg", {"Date": None, "Creator": None}),
-        }
+        figures = {"scatter": scatter_figure(board)}
+        if board.scored:
+            figures["anytime_evaluations"] = anytime_figure(board, "evaluation")
+            figures["anytime_seconds"] = anytime_figure(board, "seconds")
+            figures["targets"] = targets_figure(board)
+            figures["profiles"] = profile_figure(board)
+            figures["tasks"] = heat_map(board)
+        if board.scored and board.grid.specs:
+            figures["slices"] = slices_figure(board)
+        files = {f"{name}.svg": saved(figure, "svg") for name, figure in figures.items()}
+        return files | {"scatter.png": saved(figures["scatter"], "png")}
 
 
-def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
-    file = io.BytesIO()
-    figure.savefig(file, format=kind, dpi=120, metadata=metadata)
-    return file.getvalue()
+def scatter_figure(board: Board) -> Figure:
+    """Return the scatter of a board."""
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    _draw(figure.add_subplot(), board)
+    return figure
 
 
 def _draw(axes: Axes, board: Board) -> None:
-    entries = sorted((e for e in board.entries if e.score is not None), key=lambda e: (-(e.score or 0.0), e.agent))
-    named = {e.agent for e in entries[:NAMED]} | {e.agent for e in entries if e.agent.split("@")[0] in ALWAYS_NAMED}
-    for entry in entries:
+    named = named_agents(board.scored)
+    for entry in sorted(board.scored, key=lambda entry: (-(entry.score or 0.0), entry.agent)):
         _draw_agent(axes, entry, named=entry.agent in named)
-    front = pareto_front([_point(entry) for entry in entries])
+    front = board_front(board)
     if front:
         corners = zip(*_staircase(front), strict=True)
         axes.plot(*corners, color="black", linewidth=1, linestyle="--", zorder=1, label="Pareto front")
+    if board.scored:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
     axes.set(
-        title=_plain(board.grid.name),
+        title=plain(board.grid.name),
         xlabel="SLO compliance: share of cells with a feasible strategy",
         ylabel="normalised throughput: goodput ÷ optimum",
         xlim=(-0.03, 1.03),
     )
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
-
-
-def _point(entry: Entry) -> tuple[float, float]:
-    return entry.solved / entry.cells, entry.score or 0.0
 
 
 def _staircase(front: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -95,7 +66,7 @@ def _staircase(front: Sequence[tuple[float, float]]) -> list[tuple[float, float]
 
 
 def _draw_agent(axes: Axes, entry: Entry, *, named: bool) -> None:
-    x, y = _point(entry)
+    x, y = entry.compliance, entry.score or 0.0
     (left, right), (low, high) = entry.solved_interval, entry.score_interval or (y, y)
     axes.errorbar(
         x,
@@ -108,11 +79,5 @@ def _draw_agent(axes: Axes, entry: Entry, *, named: bool) -> None:
         capsize=2,
         linewidth=1,
         zorder=2 if named else 0,
-        label=_plain(entry.agent) if named else None,
+        label=plain(entry.agent) if named else None,
     )
-
-
-def _plain(text: str) -> str:
-    """Return text that matplotlib shows as it is: no mathematics, and a legend entry also for a leading underscore."""
-    escaped = text.replace("$", r"\$")
-    return f"\u200b{escaped}" if escaped.startswith("_") else escaped

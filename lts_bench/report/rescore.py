@@ -13,7 +13,8 @@ import msgspec
 
 from lts_bench.cost.model import COST_MODEL_VERSION
 from lts_bench.exact.certificates import certificate_of, drawn_task
-from lts_bench.report.leaderboard import Board, Entry, make_board, version_key
+from lts_bench.report.cells import version_key
+from lts_bench.report.leaderboard import Board, Entry, make_board
 from lts_bench.results.grids import Grid
 from lts_bench.results.rescoring import rescored, same
 from lts_bench.results.schema import Best, Optimum, Point, Row, Status, score_of, trace_digest

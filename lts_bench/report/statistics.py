@@ -1,4 +1,4 @@
-"""Seeded, vectorised statistics of scores: bootstrap, Wilson interval, interquartile mean, ranks with ties.
+"""Seeded, vectorised statistics of scores: bootstrap, Wilson interval, interquartile mean, ranks with ties, P(A > B).
 
 Scores are arrays ``(agents, tasks, seeds)``.
 """
@@ -6,6 +6,7 @@ Scores are arrays ``(agents, tasks, seeds)``.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ Floats = NDArray[np.float64]
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
 WILSON_Z = 1.959963984540054  # the 97.5 % point of the normal distribution
+SAME = 1e-12
+"""Scores that differ by rounding alone are equal."""
 
 
 def board_score(scores: Floats) -> Floats:
@@ -71,12 +74,51 @@ def ranks(samples: Floats) -> list[int]:
     Agents are taken from the best mean down. One shares the rank of the best agent of the rank above as long as the
     interval of their difference reaches 0; the first that does not opens a rank, which is its place: 1, 1, 3.
     """
-    # Two equal rows may differ by rounding: that is no difference.
-    least = 1e-12
     placed = [1] * len(samples)
     best, rank = 0, 0
     for place, agent in enumerate(np.argsort(-samples.mean(axis=1), kind="stable").tolist(), start=1):
-        if place == 1 or interval(samples[best] - samples[agent])[0] > least:
+        if place == 1 or interval(samples[best] - samples[agent])[0] > SAME:
             best, rank = agent, place
         placed[agent] = rank
     return placed
+
+
+def improvement(scores: Floats) -> Floats:
+    """Return the probability of improvement P(row > column), ``(agents, agents)``.
+
+    Agents are compared cell by cell, on the same task and machine; equal scores count one half (Agarwal et al. 2021,
+    who compare all pairs of seeds, as theirs share nothing).
+    """
+    cells = scores.reshape(len(scores), -1)
+    wins = np.empty((len(cells), len(cells)))
+    for row, mine in enumerate(cells):
+        more = mine - cells
+        wins[row] = ((more > SAME) + 0.5 * (np.abs(more) <= SAME)).mean(axis=1)
+    return wins
+
+
+def profile(scores: Floats, thresholds: Floats) -> Floats:
+    """Return performance profiles ``(agents, thresholds)``: the share of cells whose score reaches each threshold."""
+    ordered = np.sort(scores.reshape(len(scores), -1), axis=1)
+    below = np.array([np.searchsorted(mine, thresholds - SAME) for mine in ordered]).reshape(len(scores), -1)
+    reached: Floats = 1 - below / ordered.shape[1]
+    return reached
+
+
+def log_area(firsts: Floats, limit: int) -> float:
+    """Return the area under the ECDF of first evaluations over log evaluations from 1 to ``limit``, as a share of all.
+
+    Args:
+        firsts: the evaluation, from 1, that reached each target; infinite where none did.
+        limit: the budget, above 1.
+    """
+    return float(np.clip(1 - np.log(firsts) / math.log(limit), 0.0, None).mean())
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the points that no other beats in one coordinate and equals in the other, by rising x."""
+    front: list[tuple[float, float]] = []
+    for x, y in sorted(set(points), key=lambda point: (-point[0], -point[1])):
+        if not front or y > front[-1][1]:
+            front.append((x, y))
+    return front[::-1]

@@ -9,10 +9,14 @@ from collections.abc import Iterable, Sequence
 from lts_bench.report.leaderboard import TRACKS, UNRANKED_TRACK, Board, Entry
 
 LEADERBOARD_COLUMNS = (
-    "track", "rank", "agent", "score", "score_low", "score_high", "interquartile_mean", "solved", "cells",
-    "solved_share", "solved_low", "solved_high", "first_feasible_median", "evaluations_mean", "missing", "statuses",
+    "track", "rank", "agent", "score", "score_low", "score_high", "interquartile_mean", "targets_area", "solved",
+    "cells", "solved_share", "solved_low", "solved_high", "first_feasible_median", "evaluations_mean", "missing",
+    "statuses",
 )  # fmt: skip
 TITLES = ("Rank", "Agent", "Score", "95 %", "IQM", "Solved", "95 %", "First feasible", "Evaluations", "Cells")
+PAGE_TITLES = (*TITLES, "Targets")
+"""Of the page, which has more room than a terminal."""
+SUMMARY_TITLES = ("Track", "Rank", "Agent", "Score", "95 %", "Solved")
 FORMULA_STARTS = ("=", "+", "-", "@")
 NONE = "–"
 
@@ -60,9 +64,9 @@ def _csv_line(entry: Entry) -> list[object]:
     low, high = entry.score_interval or (None, None)
     return [
         entry.track, entry.rank, entry.agent, number(entry.score), number(low), number(high),
-        number(entry.interquartile_mean), entry.solved, entry.cells, number(entry.solved / entry.cells),
-        *map(number, entry.solved_interval), number(entry.first_feasible), number(entry.evaluations), entry.missing,
-        _statuses(entry),
+        number(entry.interquartile_mean), number(entry.targets_area), entry.solved, entry.cells,
+        number(entry.compliance), *map(number, entry.solved_interval), number(entry.first_feasible),
+        number(entry.evaluations), entry.missing, _statuses(entry),
     ]  # fmt: skip
 
 
@@ -92,15 +96,29 @@ def leaderboard_markdown(board: Board) -> str:
     """Return the page of a suite's board: a table per track, what the columns mean, the scores per task."""
     parts = [f"# {markdown_text(board.grid.name)}\n", _explanation(board)]
     for track in TRACKS:
-        lines = [[markdown_text(cell) for cell in leaderboard_cells(e)] for e in board.entries if e.track == track]
+        lines = [_page_line(entry) for entry in board.entries if entry.track == track]
         if lines:
             unranked = " (not ranked)" if track == UNRANKED_TRACK else ""
-            parts.append(f"## {track}{unranked}\n\n{markdown_table(TITLES, lines)}")
+            parts.append(f"## {track}{unranked}\n\n{markdown_table(PAGE_TITLES, lines)}")
     if board.bounds:
         parts.append(f"{board.bounds} cells are measured against a bound: their optimum is not certified.\n")
     if board.entries:
         parts.append(f"## Score per task\n\n{_task_table(board)}")
     return "\n".join(parts)
+
+
+def _page_line(entry: Entry) -> list[str]:
+    area = NONE if entry.targets_area is None else f"{entry.targets_area:.4f}"
+    return [markdown_text(cell) for cell in (*leaderboard_cells(entry), area)]
+
+
+def summary_markdown(board: Board) -> str:
+    """Return the leaderboard as one small table for other pages."""
+    lines = []
+    for entry in board.entries:
+        rank, agent, score, interval, _, solved, *_ = map(markdown_text, leaderboard_cells(entry))
+        lines.append([entry.track, rank, agent, score, interval, solved])
+    return markdown_table(SUMMARY_TITLES, lines)
 
 
 def _explanation(board: Board) -> str:
@@ -110,6 +128,7 @@ def _explanation(board: Board) -> str:
         "Seed i runs on instance i of a task: a machine whose constants are drawn within their errors.",
         "Score: best goodput found ÷ the certified optimum of the instance, a failed cell 0; mean over tasks of the",
         "mean over seeds. Intervals: paired bootstrap over seeds; Wilson for solved cells.",
+        "Targets: area under the share of regret targets (50, 20, 10, 5, 2, 1, 0.1 %) reached, over log evaluations.",
         "Agents whose paired interval includes 0 share a rank; an agent with missing cells is not ranked.",
     ]
     if board.missing:
@@ -141,14 +160,3 @@ def tasks_csv(board: Board) -> str:
         for agent in task_agents(board)
     ]
     return csv_text(("task", "agent", "score"), lines)
-
-
-def scatter_csv(board: Board) -> str:
-    """Return the points of the scatter: x the solved share, y the score."""
-    columns = ("track", "agent", "solved_share", "solved_low", "solved_high", "score", "score_low", "score_high")
-    scored = [entry for entry in board.entries if entry.score_interval is not None]
-    lines = [
-        [e.track, e.agent, *map(number, (e.solved / e.cells, *e.solved_interval, e.score, *(e.score_interval or ())))]
-        for e in scored
-    ]
-    return csv_text(columns, lines)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
+from lts_bench.cost.model import COST_MODEL_VERSION
 from lts_bench.results.card import CARD_FILE, read_card
 from lts_bench.results.schema import Row
 from lts_bench.specs.failure import InputError
 from lts_bench.specs.suite import Suite, list_suites, load_suite
 from lts_bench.specs.taskspec import TaskSpec
+from lts_bench.task import Task
 
 GRID_FILE = "suite.json"
 GRID_FILES = (GRID_FILE, CARD_FILE)
@@ -40,8 +43,32 @@ class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return cls(suite.name, names, tuple(range(1, suite.seeds + 1)), suite.budget, specs)
 
     def rows(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows that belong to the grid."""
-        return [row for row in rows if row.task in self.tasks and row.seed in self.seeds and row.budget == self.budget]
+        """Return the rows that belong to the grid.
+
+        Where rows of one name are of several tasks, as two suites may call different tasks the same, the grid's counts.
+        """
+        tasks, seeds = set(self.tasks), set(self.seeds)
+        mine = [row for row in rows if row.task in tasks and row.seed in seeds and row.budget == self.budget]
+        digests = self._digests(_ambiguous(mine))
+        return [
+            row for row in mine if not _is_current(row) or row.task_digest == digests.get(row.task, row.task_digest)
+        ]
+
+    def _digests(self, names: set[str]) -> dict[str, str]:
+        """Return the digests of some of the grid's tasks."""
+        return {spec.name: Task(spec).digest for spec in self.specs if spec.name in names}
+
+
+def _is_current(row: Row) -> bool:
+    return row.provenance.cost_model == COST_MODEL_VERSION
+
+
+def _ambiguous(rows: Iterable[Row]) -> set[str]:
+    """Return the names under which there are rows of several tasks."""
+    digests: dict[str, set[str]] = defaultdict(set)
+    for row in filter(_is_current, rows):
+        digests[row.task].add(row.task_digest)
+    return {name for name, found in digests.items() if len(found) > 1}
 
 
 def read_grid(path: Path) -> Grid:

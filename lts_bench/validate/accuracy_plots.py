@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lts_bench.report.plots import STYLE
+from lts_bench.report.style import STYLE
 from lts_bench.validate.answers import Pair
 from lts_bench.validate.figures import Groups
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from made_rows import grid, make_rows
 
-from lts_bench.report.board import boards, differences, write_board
+from lts_bench.report.board import board_texts, boards, differences, write_board
 from lts_bench.report.leaderboard import make_board
 from lts_bench.results.store import Stored, read_store, write_grid, write_row
 from lts_bench.specs.failure import InputError
@@ -14,9 +14,10 @@ from lts_bench.specs.failure import InputError
 def test_what_was_written_is_what_is_checked(tmp_path: Path) -> None:
     board = make_board(grid(), make_rows({"a": 1.0, "b": 0.5}))
     write_board(board, tmp_path)
-    assert sorted(path.name for path in (tmp_path / "mini").iterdir()) == [
-        "leaderboard.csv", "leaderboard.md", "scatter.csv", "scatter.png", "scatter.svg", "tasks.csv",
-    ]  # fmt: skip
+    figures = {f"{name}.svg" for name in ("anytime_evaluations", "anytime_seconds", "profiles", "scatter", "targets")}
+    assert {path.name for path in (tmp_path / "mini").iterdir()} == {
+        *board_texts(board), *figures, "scatter.png", "tasks.svg"
+    }  # fmt: skip
     assert differences(board, tmp_path) == []
 
 

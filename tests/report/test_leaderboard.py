@@ -53,7 +53,8 @@ def test_rows_without_an_optimum_must_run_again() -> None:
 def test_seconds_and_paths_of_a_run_do_not_matter() -> None:
     rows = make_rows({"a": 1.0, "b": 1.1})
     slower = msgspec.structs.replace(COST, wall_s=99.0, agent_cpu_s=9.0)
-    assert make_board(grid(), rows) == make_board(grid(), [msgspec.structs.replace(row, cost=slower) for row in rows])
+    again = make_board(grid(), [msgspec.structs.replace(row, cost=slower) for row in rows])
+    assert make_board(grid(), rows).entries == again.entries
 
 
 def test_tracks_are_ranked_apart_and_the_oracle_is_not() -> None:

@@ -5,61 +5,90 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from made_rows import grid, make_rows
+from made_rows import grid, make_cells, make_rows, real_grid
 
 from lts_bench.report.leaderboard import make_board
-from lts_bench.report.plots import NAMED, agent_colour, pareto_front, scatter
+from lts_bench.report.plots import plots
+from lts_bench.report.style import HOUSE, NAMED, agent_colour, agent_dashes, agent_marker
 
-POINTS = st.lists(st.tuples(st.integers(0, 9).map(float), st.integers(0, 9).map(float)))
-
-
-@given(POINTS)
-def test_the_front_is_what_no_point_dominates(points: list[tuple[float, float]]) -> None:
-    front = pareto_front(points)
-    assert front == sorted(
-        (x, y) for x, y in set(points) if not any(a >= x and b >= y and (a, b) != (x, y) for a, b in points)
-    )
+CURVES = ("anytime_evaluations.svg", "anytime_seconds.svg", "profiles.svg", "targets.svg")
 
 
 def test_colours_depend_on_the_name_alone() -> None:
     assert agent_colour("a@1") == agent_colour("a@1") != agent_colour("b@1")
 
 
+def test_no_two_house_agents_look_alike() -> None:
+    looks = {(agent_colour(f"{name}@1"), agent_marker(f"{name}@1"), str(agent_dashes(f"{name}@1"))) for name in HOUSE}
+    assert len({colour for colour, _, _ in looks}) == len(HOUSE)
+    # Also in grey: no marker and dashes twice.
+    assert len({(marker, dashes) for _, marker, dashes in looks}) == len(HOUSE)
+
+
 RENDER = """
 import hashlib
-from made_rows import grid, make_rows
+from made_rows import make_cells, real_grid
+from lts_bench.report.board import board_texts
 from lts_bench.report.leaderboard import make_board
-from lts_bench.report.plots import scatter
-files = scatter(make_board(grid(), make_rows({"a": 1.0, "b": 0.5, "_c$": None})))
+from lts_bench.report.plots import plots
+board = make_board(real_grid(), make_cells(real_grid(), {"a": 1.0, "b": 0.5, "_c$": None}))
+files = board_texts(board) | plots(board)
 print({name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())})
 """
 
 
-def test_two_processes_draw_the_same_bytes() -> None:
+def test_two_processes_draw_and_write_the_same_bytes_whatever_their_hash_seed_locale_and_time_zone() -> None:
     drawn = {
         subprocess.run(
             [sys.executable, "-c", RENDER],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                "PYTHONHASHSEED": seed,
+                "TZ": zone,
+                "LC_ALL": locale,
+            },
             capture_output=True,
             text=True,
             check=True,
         ).stdout
-        for seed in ("1", "2")
+        for seed, zone, locale in (("1", "UTC", "C"), ("2", "Asia/Tokyo", "C.UTF-8"))
     }
     assert len(drawn) == 1
 
 
-def test_many_agents_are_drawn_and_the_best_are_named() -> None:
-    scores = {f"agent{i}": 1.0 + i for i in range(NAMED + 5)}
-    svg = scatter(make_board(grid(1, 1), make_rows(scores, 1, 1)))["scatter.svg"].decode()
+@pytest.fixture(scope="module")
+def many() -> tuple[list[str], dict[str, str]]:
+    """Names of sixty agents, from the worst to the best, and the figures of their board."""
+    scores: dict[str, float | None] = {f"agent{i:02}": 0.3 + 0.01 * i for i in range(59)} | {"random": 0.1}
+    files = plots(make_board(grid(1, 1), make_rows(scores, 1, 1)))
+    return sorted(scores, key=lambda name: scores[name] or 0), {
+        name: data.decode(errors="replace") for name, data in files.items()
+    }
+
+
+@pytest.mark.parametrize("figure", ["scatter.svg", *CURVES])
+def test_of_many_agents_the_best_and_the_baselines_are_named(
+    many: tuple[list[str], dict[str, str]], figure: str
+) -> None:
+    names, files = many
     # Text is drawn as paths, with a comment that tells it.
-    named = [name for name in scores if f"<!-- {name}@1 -->" in svg]
-    assert named == [f"agent{i}" for i in range(5, NAMED + 5)]
-    assert "<!-- Pareto front -->" in svg
+    named = [name for name in names if f"<!-- {name}@1 -->" in files[figure]]
+    assert named == [names[0], *names[-NAMED:]]
+
+
+def test_the_heat_map_has_all_agents_and_the_scatter_a_front(many: tuple[list[str], dict[str, str]]) -> None:
+    names, files = many
+    assert all(f"<!-- {name}@1 -->" in files["tasks.svg"] for name in names)
+    assert "<!-- Pareto front -->" in files["scatter.svg"]
+
+
+def test_regret_is_drawn_by_what_tasks_are_like() -> None:
+    files = plots(make_board(real_grid(), make_cells(real_grid(), {"a": 1.0})))
+    text = files["slices.svg"].decode()
+    assert all(f"<!-- {name} (number of tasks) -->" in text for name in ("model size", "NPUs", "topology", "SLO"))
 
 
 @pytest.mark.parametrize("scores", [{}, {"a": None}])
 def test_a_board_without_scores_is_drawn(scores: dict[str, float | None]) -> None:
-    assert scatter(make_board(grid(), make_rows(scores)))["scatter.png"].startswith(b"\x89PNG")
+    assert plots(make_board(grid(), make_rows(scores)))["scatter.png"].startswith(b"\x89PNG")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_rows import OPTIMUM, grid, make_rows
 
+from lts_bench.report.figure_tables import FIGURE_TABLES, scatter_csv
 from lts_bench.report.leaderboard import make_board
 from lts_bench.report.tables import (
     FORMULA_STARTS,
@@ -18,7 +19,7 @@ from lts_bench.report.tables import (
     leaderboard_markdown,
     markdown_table,
     markdown_text,
-    scatter_csv,
+    summary_markdown,
     tasks_csv,
 )
 
@@ -82,7 +83,9 @@ def test_a_board_says_what_scores_are_and_where_an_optimum_is_not_certified() ->
     assert bounded.index(note) > bounded.index("| 1 | a@1 |")
 
 
-@pytest.mark.parametrize("render", [leaderboard_csv, leaderboard_markdown, tasks_csv, scatter_csv])
+@pytest.mark.parametrize(
+    "render", [leaderboard_csv, leaderboard_markdown, summary_markdown, tasks_csv, *FIGURE_TABLES.values()]
+)
 def test_the_order_of_rows_does_not_matter(render) -> None:  # type: ignore[no-untyped-def]
     rows = make_rows({"a": 1.0, "b": 2.0, "c": None})
     assert render(make_board(grid(), rows)) == render(make_board(grid(), rows[::-1]))
