@@ -93,7 +93,7 @@ class Board(msgspec.Struct, frozen=True):
 
 def make_board(grid: Grid, rows: Iterable[Row]) -> Board:
     """Build the board of a suite from the rows that belong to it."""
-    mine = grid.rows(rows)
+    mine = grid.own_rows(rows)
     current = current_rows(mine)
     agents = by_agent(current)
     entries = [entry for track in TRACKS for entry in _track_entries(grid, track, agents)]

@@ -42,7 +42,7 @@ def rescore_document(stored: Stored) -> dict[str, Any]:
 def _rescored_rows(grid: Grid, rows: Iterable[Row]) -> list[Row]:
     """Return every cell scored again, from the row of its latest version of the cost model."""
     specs = {spec.name: spec for spec in grid.specs}
-    mine = sorted(grid.rows(rows), key=lambda row: version_key(row.provenance.cost_model))
+    mine = sorted(grid.own_rows(rows), key=lambda row: version_key(row.provenance.cost_model))
     cells = {(row.task, row.seed, row.track, row.label): row for row in mine if row.task in specs}
     return [rescored_row(cells[place], specs[place[0]]) for place in sorted(cells)]
 

@@ -43,12 +43,13 @@ class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return cls(suite.name, names, tuple(range(1, suite.seeds + 1)), suite.budget, specs)
 
     def rows(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows that belong to the grid.
-
-        Where rows of one name are of several tasks, as two suites may call different tasks the same, the grid's counts.
-        """
+        """Return the rows of the grid's cells, by the names of its tasks."""
         tasks, seeds = set(self.tasks), set(self.seeds)
-        mine = [row for row in rows if row.task in tasks and row.seed in seeds and row.budget == self.budget]
+        return [row for row in rows if row.task in tasks and row.seed in seeds and row.budget == self.budget]
+
+    def own_rows(self, rows: Iterable[Row]) -> list[Row]:
+        """Return the rows of the grid's tasks: two suites may call different tasks the same."""
+        mine = self.rows(rows)
         digests = self._digests(_ambiguous(mine))
         return [
             row for row in mine if not _is_current(row) or row.task_digest == digests.get(row.task, row.task_digest)

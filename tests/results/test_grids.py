@@ -22,7 +22,7 @@ def test_tasks_of_one_name_in_two_suites_are_told_apart() -> None:
         for agent, grid, digest in zip("ab", grids, digests, strict=True)
     ]
     rows = [row for mine in cells for row in mine]
-    assert [grid.rows(rows) for grid in grids] == cells
+    assert [grid.own_rows(rows) for grid in grids] == cells
     # An older cost model has other digests; its rows are stale, not another task's.
     older = make_cells(grids[0], {"o": 1.0}, task_digest="older")
-    assert grids[0].rows(rows + older) == cells[0] + older
+    assert grids[0].own_rows(rows + older) == cells[0] + older
