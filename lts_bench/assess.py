@@ -119,13 +119,14 @@ def evaluate_strategy(
     given = load_cluster(cluster)
     checked = legal_any(strategy, loaded, given, source)
     assessment = assess(loaded, given, load_engine(engine), parse_workload(workload), checked.strategy)
-    document = _document(assessment, checked)
+    document = assessment_document(assessment, checked)
     if uncertainty:
         document["uncertainty"] = spread(assessment.setting, assessment.strategy, uncertainty)
     return document
 
 
-def _document(assessment: Assessment, checked: Checked | CheckedPools) -> dict[str, Any]:
+def assessment_document(assessment: Assessment, checked: Checked | CheckedPools) -> dict[str, Any]:
+    """What a strategy reaches, holds and spends its time on, as plain data."""
     setting = assessment.setting
     document = {
         "feasible": assessment.feasible,

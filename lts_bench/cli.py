@@ -121,23 +121,39 @@ def report(
         list[Path] | None, typer.Argument(metavar="[DIR]...", help="Results (default: runs).")
     ] = None,
     out: Annotated[Path, typer.Option(help="Where boards go.")] = Path("results/boards"),
+    site: Annotated[
+        Path | None, typer.Option(metavar="SITE", help="Also write a static site to this directory.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE.md", help="Also fill the blocks of boards in this page.")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; compare with what is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build tables and plots from results, or check that committed ones are what the results give."""
-    from lts_bench.console import failed_rows, print_boards, print_json, print_notes
+    """Build tables, plots and a site from results, or check that committed ones are what the results give."""
+    from lts_bench.console import failed_rows, print_boards, print_json, print_notes, progress_bar
     from lts_bench.report.board import board_document, boards, differences, write_board
-    from lts_bench.results.store import read_store
+    from lts_bench.report.embed import filled_page, page_differences
+    from lts_bench.results.store import read_store, write_output
 
+    if check and site:
+        raise InputError("a site is not checked: leave out --check, or --site", field="--site", value=str(site))
     stored = read_store(directories or [Path("runs")])
     found = boards(stored)
     wrong = _missing(found)
     if check:
         wrong += [line for board in found for line in differences(board, out)]
+        wrong += page_differences(found, page) if page else []
     else:
         wrong += failed_rows(stored.rows.values())
-        for board in found:
-            write_board(board, out)
+        files = [write_board(board, out) for board in found]
+        if page:
+            write_output(page, filled_page(found, page))
+        if site:
+            from lts_bench.report.site.write import write_site
+
+            with progress_bar() as progress:
+                write_site(site, list(zip(found, files, strict=True)), progress)
     print_notes([*stored.notes, *wrong])
     if as_json:
         print_json({"out": str(out), "wrong": wrong, "boards": [board_document(board) for board in found]})

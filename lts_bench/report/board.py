@@ -47,12 +47,19 @@ def board_document(board: Board) -> dict[str, Any]:
     }
 
 
-def write_board(board: Board, directory: Path) -> None:
-    """Write tables and plots of a board to ``directory/<suite>/``."""
+def board_files(board: Board) -> dict[str, bytes]:
+    """Return tables and plots of a board by name."""
     from lts_bench.report.plots import plots
 
-    for name, data in (board_texts(board) | plots(board)).items():
+    return board_texts(board) | plots(board)
+
+
+def write_board(board: Board, directory: Path) -> dict[str, bytes]:
+    """Write tables and plots of a board to ``directory/<suite>/``, and return them."""
+    files = board_files(board)
+    for name, data in files.items():
         write_atomically(directory / board.grid.name / name, data)
+    return files
 
 
 def differences(board: Board, directory: Path) -> list[str]:
