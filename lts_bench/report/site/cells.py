@@ -17,6 +17,7 @@ class Cell(NamedTuple):
         href: a page of the site, from its root.
         colour: of the background.
         marked: whether it differs from what it stands beside.
+        badges: what is shown as badges in place of the text.
     """
 
     text: str
@@ -24,6 +25,7 @@ class Cell(NamedTuple):
     href: str | None = None
     colour: str | None = None
     marked: bool = False
+    badges: tuple[str, ...] = ()
 
 
 class Table(NamedTuple):

@@ -12,18 +12,18 @@ from lts_bench.results.schema import Row
 RIVAL = "megatron_search"
 
 
-def isolation(cells: Cells) -> str:
+def isolation(cells: Cells) -> list[str]:
     """Return how the agent's cells were isolated."""
-    return ", ".join(sorted({row.isolation for row in cells.values()}))
+    return sorted({row.isolation for row in cells.values()})
 
 
-def level(entry: Entry, cells: Cells) -> str | None:
+def level(entry: Entry, cells: Cells) -> list[str]:
     """Return the verification level that the rows show by themselves: L0 where all are there and well-formed.
 
     The levels above need the task to be scored or the agent to be run again: ``lts-bench verify``.
     """
     well_formed = not any(any(check(row)) for row in cells.values() for check in L0.values())
-    return "L0" if well_formed and not entry.missing else None
+    return ["L0"] if well_formed and not entry.missing else []
 
 
 def rival(board: Board) -> Cells:

@@ -14,11 +14,11 @@ from lts_bench.report.statistics import improvement
 from lts_bench.report.tables import NONE
 
 TITLES = (
-    "Suite", "Track", "Budget", "Rank", "Agent", "Score", "95 %", "IQM", "Targets", "Solved", "Solved, 95 %",
-    "First feasible", "Evaluations", "Isolation", "Verified",
+    "Rank", "Agent", "Score", "95 %", "Suite", "Track", "Budget", "IQM", "Targets", "Solved", "Solved, 95 %",
+    "First feasible", "Evaluations", "Badges",
 )  # fmt: skip
-NUMBERS = frozenset({3, 5, 6, 7, 8, 9, 10, 11, 12})
-FILTERS = (0, 1, 2)
+NUMBERS = frozenset({0, 2, 3, 7, 8, 9, 10, 11, 12})
+FILTERS = (4, 5, 6)
 HEADS = TITLES.index("Agent")
 FIGURES = {
     "scatter": "Throughput against SLO compliance; the dashed line is the Pareto front of the ranked agents.",
@@ -32,31 +32,31 @@ FIGURES = {
 """Figures of a board and what they show."""
 
 
-def board_table(boards: Sequence[Board]) -> Table:
-    """Return all leaderboards as one table."""
+def board_table(boards: Sequence[Board], caption: str) -> Table:
+    """Return leaderboards as one table."""
     rows = [_board_row(board, entry) for board in boards for entry in board.entries]
-    return Table("board", "All agents on all suites", TITLES, rows, HEADS, FILTERS, NUMBERS)
+    return Table("board", caption, TITLES, rows, HEADS, FILTERS, NUMBERS)
 
 
 def _board_row(board: Board, entry: Entry) -> list[Cell]:
     cells, name = board.cells[entry.track, entry.agent], board.grid.name
     unranked = "not ranked" if entry.track == UNRANKED_TRACK else NONE
+    badges = (*isolation(cells), *level(entry, cells))
     return [
-        Cell(name, href=suite_page(name)),
-        Cell(entry.track),
-        Cell(board.grid.budget),
         Cell(unranked) if entry.rank is None else numeric(entry.rank, "d"),
         Cell(entry.agent, href=agent_page(entry.agent)),
         Cell(f"{entry.missing} missing") if entry.missing else numeric(entry.score),
         between(entry.score_interval),
+        Cell(name, href=suite_page(name)),
+        Cell(entry.track),
+        Cell(board.grid.budget),
         numeric(entry.interquartile_mean),
         numeric(entry.targets_area),
         Cell(f"{entry.solved}/{entry.cells}", entry.compliance),
         between(entry.solved_interval, ".2f"),
         numeric(entry.first_feasible, "g"),
         numeric(entry.evaluations, ".0f"),
-        Cell(isolation(cells)),
-        Cell(level(entry, cells) or NONE),
+        Cell(", ".join(badges), badges=badges),
     ]
 
 
@@ -65,11 +65,11 @@ def suite_context(board: Board, files: Sequence[str]) -> dict[str, Any]:
     name = board.grid.name
     figures = [(figure_file(name, f"{key}.svg"), text, figure_file(name, f"{key}.csv"))
                for key, text in FIGURES.items() if f"{key}.svg" in files]  # fmt: skip
-    tables = [board_table([board]), tasks_table(board)]
+    tables = [board_table([board], f"Agents on {name}"), tasks_table(board)]
     if board.scored:
         tables.append(improvement_table(board))
-    if lines := slice_scores(board):
-        tables.append(_slices_table(lines))
+    if board.scored and board.grid.specs:
+        tables.append(slices_table(board))
     return {"title": name, "board": board, "figures": figures, "tables_shown": tables}
 
 
@@ -100,10 +100,12 @@ def improvement_table(board: Board) -> Table:
     return Table("improvement", caption, ("Agent", *agents), rows, numbers=numbers)
 
 
-def _slices_table(lines: Sequence[tuple[str, str, int, str, float]]) -> Table:
-    rows = [
-        [Cell(name), Cell(group), numeric(tasks, "d"), Cell(agent, href=agent_page(agent)), numeric(score)]
-        for name, group, tasks, agent, score in lines
-    ]
-    titles = ("By", "Group", "Tasks", "Agent", "Mean score")
-    return Table("slices", "Scores by what tasks are like", titles, rows, 3, (0, 1), frozenset({2, 4}))
+def slices_table(board: Board) -> Table:
+    """Return mean scores over groups of tasks, a column an agent."""
+    groups: dict[tuple[str, str, int], list[Cell]] = {}
+    for name, group, tasks, _, score in slice_scores(board):
+        groups.setdefault((name, group, tasks), []).append(numeric(score))
+    rows = [[Cell(name), Cell(group), numeric(tasks, "d"), *scores] for (name, group, tasks), scores in groups.items()]
+    titles = ("By", "Group", "Tasks", *(entry.agent for entry in board.scored))
+    numbers = frozenset(range(2, len(titles)))
+    return Table("slices", "Mean scores by what tasks are like", titles, rows, 1, (0,), numbers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ SEED_TITLES = (
     "Seed", "Status", "Score", "Goodput, tokens/s and NPU", f"÷ {RIVAL}", "TTFT, ms", "TPOT, ms", "Memory of a device",
     "Evaluations", "First feasible", "Seconds", "Isolation", "Run id",
 )  # fmt: skip
+INNERMOST = re.compile(r"\[[^\[\]{}]*\]")
 DRAWING_STYLE = STYLE | {"svg.fonttype": "none"}
 """Text as text: a drawing is a third as large."""
 
@@ -68,7 +70,7 @@ def run_context(run: Run) -> dict[str, Any]:
     """Return what the page of runs shows, drawings apart."""
     best, rows = run.best(), run.rows()
     theirs = rival(run.board)
-    documents = [(row.seed, json.dumps(row.best.strategy, indent=1)) for row in rows if row.best]
+    documents = [(row.seed, _json(row.best.strategy)) for row in rows if row.best]
     return {
         "title": f"{run.agent} on {run.task}",
         "run": run,
@@ -79,6 +81,11 @@ def run_context(run: Run) -> dict[str, Any]:
         "trace": _trace_table(best) if best else None,
         "documents": documents,
     }
+
+
+def _json(strategy: dict[str, Any]) -> str:
+    """Return a strategy as JSON with a line an operator."""
+    return INNERMOST.sub(lambda found: " ".join(found[0].split()), json.dumps(strategy, indent=1))
 
 
 def _gain(mine: Row, theirs: Row | None) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 from lts_bench.quantities import quantity
 from lts_bench.report.site.cells import Cell, Table, numeric
 from lts_bench.report.strategy_drawing import DIMENSIONS
-from lts_bench.report.strategy_text import letters, shown_degrees
+from lts_bench.report.strategy_text import letters, shown_axes, shown_degrees
 from lts_bench.report.tables import NONE
 from lts_bench.space.disaggregated import POOLS, Disaggregated
 from lts_bench.space.strategy import Strategy
@@ -31,7 +31,8 @@ def comparison(strategies: Mapping[str, AnyStrategy]) -> Table:
     columns = [_entries(strategy) for strategy in strategies.values()]
     names = list(dict.fromkeys(name for column in columns for name in column))
     rows = [[Cell(name), *_compared([column.get(name, (NONE,)) for column in columns])] for name in names]
-    caption = "Degrees, and what each mesh axis splits of an operator; ≠ marks what differs from the first column"
+    axes = " · ".join(shown_axes(next(iter(parts(next(iter(strategies.values()))).values())).sharding))
+    caption = f"Degrees, and what the axes {axes} split of each operator; ≠ marks what differs from the first column"
     return Table("comparison", caption, ("", *strategies), rows, sortable=False)
 
 

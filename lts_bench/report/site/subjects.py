@@ -17,9 +17,9 @@ from lts_bench.specs.taskspec import TaskSpec
 def agent_context(boards: Sequence[Board], agent: str) -> dict[str, Any]:
     """Return what the page of an agent shows: its places on the boards, then its tasks."""
     mine = [(board, key) for board in boards for key in board.cells if key[1] == agent]
-    table = board_table([board for board, _ in mine])
+    table = board_table([board for board, _ in mine], f"{agent} on the boards")
     rows = [row for row in table.rows if row[table.heads].text == agent]
-    boards_table = table._replace(caption=f"{agent} on the boards", rows=rows, filters=())
+    boards_table = table._replace(rows=rows, filters=())
     tasks = [_agent_row(board, key, task) for board, key in mine for task in sorted(board.grid.tasks)]
     better = [cells[4].value for cells in tasks if cells[4].value is not None]
     titles = ("Suite", "Task", "Solved", "Score", f"÷ {RIVAL}", "Runs")

@@ -44,7 +44,8 @@ def _pages(boards: Sequence[tuple[Board, Files]], progress: Progress) -> Iterato
     alone = [board for board, _ in boards]
     folder = resources.files("lts_bench.report.site") / "templates"
     yield from ((name, folder.joinpath(name).read_bytes()) for name in ASSETS)
-    yield "index.html", _page("index.html", "index.html", title="Leaderboards", boards=alone, table=board_table(alone))
+    table = board_table(alone, "All agents on all suites")
+    yield "index.html", _page("index.html", "index.html", title="Leaderboards", boards=alone, table=table)
     for board, files in boards:
         name = board.grid.name
         yield from ((figure_file(name, file), data) for file, data in files.items())

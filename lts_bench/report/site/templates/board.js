@@ -44,11 +44,14 @@ function makeFilters(table) {
   const status = document.createElement("p");
   status.setAttribute("role", "status");
   const rows = [...table.tBodies[0].rows];
-  const selects = table.dataset.filters.split(",").map((text) => {
-    const column = Number(text);
+  const textOf = (row, column) => row.cells[column].textContent.trim();
+  const valuesOf = (column) => [...new Set(rows.map((row) => textOf(row, column)))];
+  const columns = table.dataset.filters.split(",").map(Number).filter((column) => valuesOf(column).length > 1);
+  if (!columns.length) return;
+  const selects = columns.map((column) => {
     const title = table.tHead.rows[0].cells[column].textContent.trim();
     const select = document.createElement("select");
-    const values = [...new Set(rows.map((row) => row.cells[column].textContent.trim()))];
+    const values = valuesOf(column);
     select.append(new Option("all", ""), ...values.map((value) => new Option(value, value)));
     select.dataset.column = column;
     const label = document.createElement("label");
@@ -58,7 +61,7 @@ function makeFilters(table) {
   });
   const update = () => {
     for (const row of rows) {
-      row.hidden = selects.some((select) => select.value && row.cells[select.dataset.column].textContent.trim() !== select.value);
+      row.hidden = selects.some((select) => select.value && textOf(row, select.dataset.column) !== select.value);
     }
     status.textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows`;
   };
