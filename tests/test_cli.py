@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from small_task import agent_file, random_agent
 
+from lts_bench.report.figure_tables import FIGURE_TABLES
+
 COMMAND = [sys.executable, "-c", "from lts_bench.cli import main; main()"]
 SUITE = """
 name: mini
@@ -29,7 +31,7 @@ tasks:
     cluster: h100x4
     workload: {isl: 512, osl: 128, slo: {tpot_ms: 50, ttft_ms: 2000}}
 """
-TABLES = ("leaderboard.md", "leaderboard.csv", "tasks.csv", "scatter.csv")
+TABLES = ("leaderboard.md", "summary.md", "leaderboard.csv", "tasks.csv", *FIGURE_TABLES)
 
 
 def lts_bench(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -64,7 +66,9 @@ def test_a_run_ends_with_the_leaderboard_and_can_be_reported(suite: Path, tmp_pa
     assert len(rows(tmp_path / "runs")) == 4
     assert lts_bench("report", cwd=tmp_path).returncode == 0
     boards = tmp_path / "results" / "boards" / "mini"
-    assert {path.name for path in boards.iterdir()} == {*TABLES, "scatter.png", "scatter.svg"}
+    drawn = [Path(table).stem for table in FIGURE_TABLES if table != "improvement.csv"]
+    figures = {f"{name}.svg" for name in (*drawn, "tasks")}
+    assert {path.name for path in boards.iterdir()} == {*TABLES, *figures, "scatter.png"}
     assert lts_bench("report", "--check", cwd=tmp_path).returncode == 0
     (boards / "leaderboard.csv").write_text("")
     changed = lts_bench("report", "--check", cwd=tmp_path)

@@ -13,7 +13,7 @@ def slug(name: str) -> str:
     """Return a file name for any name: its own where that is safe on every file system, else with a digest of it."""
     if SAFE.fullmatch(name) and len(name) <= LONGEST:
         return name
-    readable = re.sub("[^a-z0-9._@-]+", "_", name.lower()).strip("._")[:LONGEST]
+    readable = re.sub("[^a-z0-9._@-]+", "_", name.lower()).strip("._@-")[:LONGEST]
     return f"{readable or 'x'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
