@@ -56,7 +56,8 @@ def rows(out: Path) -> dict[str, dict[str, object]]:
 
 
 def tables(directory: Path) -> dict[str, str]:
-    return {name: (directory / "mini" / name).read_text() for name in TABLES}
+    """Return the tables that runs of the same cells agree in: all but that of seconds."""
+    return {name: (directory / "mini" / name).read_text() for name in TABLES if name != "anytime_seconds.csv"}
 
 
 def test_a_run_ends_with_the_leaderboard_and_can_be_reported(suite: Path, tmp_path: Path) -> None:

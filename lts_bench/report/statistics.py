@@ -89,7 +89,7 @@ def improvement(scores: Floats) -> Floats:
     Agents are compared cell by cell, on the same task and machine; equal scores count one half (Agarwal et al. 2021,
     who compare all pairs of seeds, as theirs share nothing).
     """
-    cells = scores.reshape(len(scores), -1)
+    cells = _by_cell(scores)
     wins = np.empty((len(cells), len(cells)))
     for row, mine in enumerate(cells):
         more = mine - cells
@@ -99,10 +99,16 @@ def improvement(scores: Floats) -> Floats:
 
 def profile(scores: Floats, thresholds: Floats) -> Floats:
     """Return performance profiles ``(agents, thresholds)``: the share of cells whose score reaches each threshold."""
-    ordered = np.sort(scores.reshape(len(scores), -1), axis=1)
-    below = np.array([np.searchsorted(mine, thresholds - SAME) for mine in ordered]).reshape(len(scores), -1)
-    reached: Floats = 1 - below / ordered.shape[1]
+    ordered = np.sort(_by_cell(scores), axis=1)
+    below = np.array([np.searchsorted(mine, thresholds - SAME) for mine in ordered])
+    reached: Floats = 1 - below.reshape(len(scores), len(thresholds)) / ordered.shape[1]
     return reached
+
+
+def _by_cell(scores: Floats) -> Floats:
+    """Return scores ``(agents, cells)``."""
+    agents, tasks, seeds = scores.shape
+    return scores.reshape(agents, tasks * seeds)
 
 
 def log_area(firsts: Floats, limit: int) -> float:

@@ -6,7 +6,9 @@ import pytest
 from made_rows import grid, make_rows
 
 from lts_bench.report.board import board_texts, boards, differences, write_board
+from lts_bench.report.figure_tables import FIGURE_TABLES
 from lts_bench.report.leaderboard import make_board
+from lts_bench.results.schema import Row
 from lts_bench.results.store import Stored, read_store, write_grid, write_row
 from lts_bench.specs.failure import InputError
 
@@ -19,6 +21,12 @@ def test_what_was_written_is_what_is_checked(tmp_path: Path) -> None:
         *board_texts(board), *figures, "scatter.png", "tasks.svg"
     }  # fmt: skip
     assert differences(board, tmp_path) == []
+
+
+@pytest.mark.parametrize("rows", [[], make_rows({"a": 1.0})[:-1]])
+def test_a_board_on_which_nobody_is_scored_has_tables_of_heads_alone(rows: list[Row]) -> None:
+    texts = board_texts(make_board(grid(), rows))
+    assert {name: texts[name].count(b"\n") for name in FIGURE_TABLES} == dict.fromkeys(FIGURE_TABLES, 1)
 
 
 def test_plots_are_not_compared_but_every_table_is(tmp_path: Path) -> None:
