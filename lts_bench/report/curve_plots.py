@@ -57,5 +57,5 @@ def _draw(axes: Axes, curve: Curve, agent: str, *, named: bool) -> None:
     at = curve.agents.index(agent)
     axes.plot(curve.x, curve.y[at], drawstyle="steps-post", **line_style(agent, named=named))
     if named and curve.low.size:
-        band = {"step": "post", "alpha": BAND, "linewidth": 0, "color": agent_colour(agent)}
-        axes.fill_between(curve.x, curve.low[at], curve.high[at], **band)
+        low, high = curve.low[at], curve.high[at]
+        axes.fill_between(curve.x, low, high, step="post", alpha=BAND, linewidth=0, color=agent_colour(agent))

@@ -17,7 +17,7 @@ NAMED = 10
 ALWAYS_NAMED = ("random", "megatron_search")
 HOUSE = (
     "random", "megatron_search", "evolution", "ppo", "l2s", "local_search", "recipes", "annealing", "alpa", "bayesian",
-    "nominal", "eda", "deepseek", "dqn", "megatron", "l2s_pretrained", "weight_stationary_2d",
+    "nominal", "eda", "deepseek", "dqn", "megatron", "l2s_pretrained", "weight_stationary_2d", "portfolio",
 )  # fmt: skip
 """Agents that are often drawn together: no two look alike."""
 GOLDEN = 0.618034
