@@ -146,9 +146,9 @@ def report(
         wrong += page_differences(found, page) if page else []
     else:
         wrong += failed_rows(stored.rows.values())
-        files = [write_board(board, out) for board in found]
         if page:
             write_output(page, filled_page(found, page))
+        files = [write_board(board, out) for board in found]
         if site:
             from lts_bench.report.site.write import write_site
 

@@ -262,6 +262,7 @@ def test_shards_add_up_to_the_whole(suite: Path, tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (("run", "--suite", "nope"), "suite"),
+        (("report", "--check", "--site", "site"), "leave out --check, or --site"),
         (("run", "--suite", "mini.yaml", "--agent", "randm"), "did you mean 'random'"),
         (("run", "--suite", "mini.yaml", "--agent", "nothing.py:Agent"), "no such file"),
         (("run", "--suite", "mini.yaml", "--budget", "e1000"), "e1k"),

@@ -10,6 +10,7 @@ from lts_bench.results.checks import L0
 from lts_bench.results.schema import Row
 
 RIVAL = "megatron_search"
+OVER_RIVAL = f"÷\u00a0{RIVAL}"
 
 
 def isolation(cells: Cells) -> list[str]:

@@ -15,19 +15,20 @@ from lts_bench.exact.certificates import certificate_of, drawn_task
 from lts_bench.quantities import quantity
 from lts_bench.report.leaderboard import Board
 from lts_bench.report.site.cells import Cell, Table, numeric
-from lts_bench.report.site.facts import RIVAL, rival, runs_of
+from lts_bench.report.site.facts import OVER_RIVAL, RIVAL, rival, runs_of
 from lts_bench.report.site.strategies import AnyStrategy, comparison, memory_table, parts, time_table
 from lts_bench.report.strategy_drawing import strategy_figure
 from lts_bench.report.style import STYLE, saved
 from lts_bench.report.tables import NONE
 from lts_bench.results.schema import Row
 from lts_bench.space.disaggregated import legal_any
+from lts_bench.space.strategy import Degrees
 from lts_bench.specs.failure import InputError
 from lts_bench.specs.taskspec import TaskSpec
 from lts_bench.task import Task
 
 SEED_TITLES = (
-    "Seed", "Status", "Score", "Goodput, tokens/s and NPU", f"÷ {RIVAL}", "TTFT, ms", "TPOT, ms", "Memory of a device",
+    "Seed", "Status", "Score", "Goodput, tokens/s and NPU", OVER_RIVAL, "TTFT, ms", "TPOT, ms", "Memory of a device",
     "Evaluations", "First feasible", "Seconds", "Isolation", "Run id",
 )  # fmt: skip
 INNERMOST = re.compile(r"\[[^\[\]{}]*\]")
@@ -178,8 +179,12 @@ def _rival_strategy(run: Run, row: Row) -> dict[str, Any] | None:
 
 def drawings(strategy: AnyStrategy, domain: int) -> dict[str, bytes]:
     """Return the drawing of a strategy, or of each of its pools, as SVG."""
+    shown = parts(strategy).items()
+    return {pool: _drawing(part.degrees, tuple(part.sharding.items()), domain) for pool, part in shown}
+
+
+# Agents often find the same strategy of a task.
+@lru_cache(maxsize=64)
+def _drawing(degrees: Degrees, sharding: tuple[tuple[str, tuple[str, ...]], ...], domain: int) -> bytes:
     with mpl.rc_context(DRAWING_STYLE):
-        return {
-            pool: saved(strategy_figure(part.degrees, part.sharding, domain), "svg")
-            for pool, part in parts(strategy).items()
-        }
+        return saved(strategy_figure(degrees, dict(sharding), domain), "svg")

@@ -7,7 +7,7 @@ from typing import Any
 
 from lts_bench.report.leaderboard import Board
 from lts_bench.report.site.cells import Cell, Table, numeric
-from lts_bench.report.site.facts import RIVAL, mean_score, over_rival, runs_of
+from lts_bench.report.site.facts import OVER_RIVAL, RIVAL, mean_score, over_rival, runs_of
 from lts_bench.report.site.overview import board_table
 from lts_bench.report.site.paths import agent_page, run_page, suite_page, task_page
 from lts_bench.results.schema import Row
@@ -22,7 +22,7 @@ def agent_context(boards: Sequence[Board], agent: str) -> dict[str, Any]:
     boards_table = table._replace(rows=rows, filters=())
     tasks = [_agent_row(board, key, task) for board, key in mine for task in sorted(board.grid.tasks)]
     better = [cells[4].value for cells in tasks if cells[4].value is not None]
-    titles = ("Suite", "Task", "Solved", "Score", f"÷ {RIVAL}", "Runs")
+    titles = ("Suite", "Task", "Solved", "Score", OVER_RIVAL, "Runs")
     numbers = frozenset({2, 3, 4})
     return {
         "title": agent,
@@ -68,7 +68,7 @@ def task_context(board: Board, task: str) -> dict[str, Any]:
         for entry in board.entries
         for cells in [board.cells[entry.track, entry.agent]]
     ]
-    titles = ("Agent", "Track", "Solved", "Score", f"÷ {RIVAL}", "Runs")
+    titles = ("Agent", "Track", "Solved", "Score", OVER_RIVAL, "Runs")
     scores = Table("agents", f"Agents on {task}", titles, rows, 0, (1,), frozenset({2, 3, 4}))
     facts = [_facts_table(spec)] if spec else []
     return {"title": task, "board": board, "tables_shown": [*facts, _optima(board, task), scores]}

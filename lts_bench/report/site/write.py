@@ -70,9 +70,9 @@ def _run_pages(boards: Sequence[Board], progress: Progress) -> Iterator[tuple[st
         suite = run.board.grid.name
         spec = next((spec for spec in run.board.grid.specs if spec.name == run.task), None)
         detail, path = run_detail(run, spec), run_page(suite, run.agent, run.task)
-        files = {drawing_file(suite, run.agent, run.task, pool): data for pool, data in detail.drawings.items()}
-        yield from files.items()
-        yield path, _page("run.html", path, **run_context(run), detail=detail, drawings=list(files))
+        drawings = {pool: drawing_file(suite, run.agent, run.task, pool) for pool in detail.drawings}
+        yield from ((drawings[pool], data) for pool, data in detail.drawings.items())
+        yield path, _page("run.html", path, **run_context(run), detail=detail, drawings=drawings)
         progress(done, len(runs), run.task)
 
 
