@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lts_bench.cost.model import COST_MODEL_VERSION
-from lts_bench.report.leaderboard import version_key
+from lts_bench.report.cells import version_key
 from lts_bench.report.statistics import Floats, board_score, bootstrap, interval
 from lts_bench.results.grids import Grid
 from lts_bench.results.schema import Row
