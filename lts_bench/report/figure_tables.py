@@ -38,9 +38,9 @@ def improvement_csv(board: Board) -> str:
 
 
 def slices_csv(board: Board) -> str:
-    """Return mean score and regret of each agent over the tasks of each group."""
-    lines = [[*line[:4], number(line[4]), number(1 - line[4])] for line in slice_scores(board)]
-    return csv_text(("slice", "group", "tasks", "agent", "score", "regret"), lines)
+    """Return the mean score of each agent over the tasks of each group; regret is what lacks to 1."""
+    lines = [[*line[:4], number(line[4])] for line in slice_scores(board)]
+    return csv_text(("slice", "group", "tasks", "agent", "score"), lines)
 
 
 def curve_csv(x: str, y: str, curve: Curve) -> str:
