@@ -32,9 +32,9 @@ FIGURES = {
 """Figures of a board and what they show."""
 
 
-def board_table(boards: Sequence[Board], caption: str) -> Table:
-    """Return leaderboards as one table."""
-    rows = [_board_row(board, entry) for board in boards for entry in board.entries]
+def board_table(boards: Sequence[Board], caption: str, agent: str | None = None) -> Table:
+    """Return leaderboards as one table, or what they say of one agent."""
+    rows = [_board_row(board, entry) for board in boards for entry in board.entries if agent in (None, entry.agent)]
     return Table("board", caption, TITLES, rows, HEADS, FILTERS, NUMBERS)
 
 

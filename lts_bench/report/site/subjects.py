@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from lts_bench.report.cells import Cells
 from lts_bench.report.leaderboard import Board
 from lts_bench.report.site.cells import Cell, Table, numeric
 from lts_bench.report.site.facts import OVER_RIVAL, RIVAL, mean_score, over_rival, runs_of
 from lts_bench.report.site.overview import board_table
 from lts_bench.report.site.paths import agent_page, run_page, suite_page, task_page
+from lts_bench.report.statistics import SAME
 from lts_bench.results.schema import Row
 from lts_bench.specs.taskspec import TaskSpec
 
@@ -17,33 +19,32 @@ from lts_bench.specs.taskspec import TaskSpec
 def agent_context(boards: Sequence[Board], agent: str) -> dict[str, Any]:
     """Return what the page of an agent shows: its places on the boards, then its tasks."""
     mine = [(board, key) for board in boards for key in board.cells if key[1] == agent]
-    table = board_table([board for board, _ in mine], f"{agent} on the boards")
-    rows = [row for row in table.rows if row[table.heads].text == agent]
-    boards_table = table._replace(rows=rows, filters=())
-    tasks = [_agent_row(board, key, task) for board, key in mine for task in sorted(board.grid.tasks)]
-    better = [cells[4].value for cells in tasks if cells[4].value is not None]
+    tasks = [(board, board.cells[key], task) for board, key in mine for task in sorted(board.grid.tasks)]
+    factors = [factor for each in tasks if (factor := over_rival(*each)) is not None]
     titles = ("Suite", "Task", "Solved", "Score", OVER_RIVAL, "Runs")
-    numbers = frozenset({2, 3, 4})
+    rows = [_agent_row(board, cells, agent, task) for board, cells, task in tasks]
     return {
         "title": agent,
         "tracks": sorted({track for _, (track, _) in mine}),
-        "beaten": sum(value > 1 + 1e-9 for value in better),
-        "compared": len(better),
+        "beaten": sum(factor > 1 + SAME for factor in factors),
+        "compared": len(factors),
         "rival": RIVAL,
-        "tables_shown": [boards_table, Table("tasks", f"{agent} on each task", titles, tasks, 1, (0,), numbers)],
+        "tables_shown": [
+            board_table([board for board, _ in mine], f"{agent} on the boards", agent),
+            Table("tasks", f"{agent} on each task", titles, rows, 1, (0,), frozenset({2, 3, 4})),
+        ],
     }
 
 
-def _agent_row(board: Board, key: tuple[str, str], task: str) -> list[Cell]:
-    cells, name = board.cells[key], board.grid.name
-    rows = runs_of(board, cells, task)
+def _agent_row(board: Board, cells: Cells, agent: str, task: str) -> list[Cell]:
+    name = board.grid.name
     return [
         Cell(name, href=suite_page(name)),
         Cell(task, href=task_page(name, task)),
-        _solved(rows),
+        _solved(runs_of(board, cells, task)),
         numeric(mean_score(board, cells, task)),
         numeric(over_rival(board, cells, task), ".3f"),
-        Cell("runs", href=run_page(name, key[1], task)),
+        Cell("runs", href=run_page(name, agent, task)),
     ]
 
 
