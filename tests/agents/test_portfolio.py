@@ -19,6 +19,6 @@ class TestPortfolio(AgentConformance):
 
 def test_it_is_the_surrogate_until_it_hands_over():
     def early(meter):
-        return [(point.evaluation, point.vector) for point in meter.trace if point.evaluation <= 300]
+        return [(point.evaluation, point.vector) for point in meter.trace if point.evaluation <= 200]
 
-    assert early(run_agent(Portfolio, ToyTask(), 330)) == early(run_agent(Bayesian, ToyTask(), 300))
+    assert early(run_agent(Portfolio, ToyTask(), 230)) == early(run_agent(Bayesian, ToyTask(), 200))
