@@ -70,6 +70,13 @@ def compared(rows: tuple[Row, ...]) -> list[bytes]:
     return [encode_row(row) for row in plain]
 
 
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's workers look for modules in the driver's directory first: it must not be that of the source files."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("elsewhere")
 def test_a_killed_node_loses_nothing_and_doubles_nothing(cluster: Any, tmp_path: Path) -> None:
     suite = Suite("mini", "", (agent_file(tmp_path, SLOW),), 6, "e50", (SPEC,))
     doomed = sorted(cluster.worker_nodes, key=str)[0]
@@ -99,6 +106,7 @@ def fail(how: str) -> None:
     os._exit(3)
 
 
+@pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize(("how", "error"), [("wrong", InputError), ("die", WorkerLost)])
 def test_errors_are_those_of_the_local_executor(
     cluster: Any, how: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
