@@ -35,9 +35,9 @@ def small_space() -> Space:
 
 
 class SmallTask:
-    """One device does not hold the model; goodput rises with the vector's digits."""
+    """One device does not hold the model; goodput rises with the vector's digits; there are no limits to replay for."""
 
-    name, feedback, workload = SPEC.name, "graded", SPEC.workload
+    name, feedback, workload = SPEC.name, "graded", Workload(64, 64)
 
     def __init__(self, *, feasible: bool = True) -> None:
         self.space = small_space()

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from lts_bench.budget import BudgetExhausted, Meter
+from lts_bench.cost.compiled import numba
 from lts_bench.harness import wire
 from lts_bench.harness.cells import Cell
 from lts_bench.harness.child import Done, Setup, run_agent
@@ -26,7 +27,7 @@ from lts_bench.problem import REFERENCE, LocalProblem
 from lts_bench.registry import describe_agent
 from lts_bench.results.provenance import provenance
 from lts_bench.results.rescoring import best_of
-from lts_bench.results.schema import Best, Cost, Optimum, Point, Row, Status, score_of, trace_digest
+from lts_bench.results.schema import Best, Cost, Optimum, Point, Replay, Row, Status, score_of, trace_digest
 
 if TYPE_CHECKING:
     from lts_bench.task import Task
@@ -223,6 +224,7 @@ def _row(cell: Cell, task: Task, optimum: Optimum, meter: Meter, ending: Ending,
         status=status,
         error=error,
         best=best,
+        replay=_replay(task, best),
         first_feasible=meter.first_feasible,
         reference=task.features[REFERENCE],
         optimum=optimum,
@@ -247,3 +249,12 @@ def _best(task: Task, meter: Meter) -> Best | None:
         return None
     best = best_of(task, np.array(meter.best.vector))
     return msgspec.structs.replace(best, goodput_per_npu=meter.best.goodput_per_npu)
+
+
+def _replay(task: Task, best: Best | None) -> Replay | None:
+    """Replay the best strategy, after the agent has ended; None where nothing can be compiled, which replays need."""
+    if best is None or numba is None:
+        return None
+    from lts_bench.results.final_replay import final_replay
+
+    return final_replay(task, best)

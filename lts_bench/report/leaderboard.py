@@ -28,7 +28,11 @@ Cells = dict[tuple[str, int], Row]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the leaderboard; ``score`` and what follows from it is None where cells are missing."""
+    """A line of the leaderboard; ``score`` and what follows from it is None where cells are missing.
+
+    ``attainment`` and ``replayed_goodput``, a share of the optimum, are means over cells, unsolved ones 0; None where
+    cells are missing or have not been replayed.
+    """
 
     agent: str
     track: str
@@ -43,6 +47,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     evaluations: float
     missing: int
     statuses: dict[str, int]
+    attainment: float | None = None
+    replayed_goodput: float | None = None
 
 
 class Board(msgspec.Struct, frozen=True):
@@ -129,7 +135,8 @@ def _scored(entries: Sequence[Entry], scores: Floats, *, ranked: bool) -> list[E
 def _entry(grid: Grid, track: str, agent: str, cells: Cells) -> Entry:
     total = len(grid.tasks) * len(grid.seeds)
     rows = list(cells.values())
-    solved = sum(row.best is not None and row.status not in FAILED for row in rows)
+    solved = sum(map(_is_solved, rows))
+    complete = len(rows) == total
     firsts = [row.first_feasible if row.first_feasible is not None else np.inf for row in rows]
     first = float(np.median(firsts))
     return Entry(
@@ -142,7 +149,32 @@ def _entry(grid: Grid, track: str, agent: str, cells: Cells) -> Entry:
         evaluations=float(np.mean([row.cost.evaluations for row in rows])),
         missing=total - len(rows),
         statuses=dict(sorted(Counter(str(row.status) for row in rows).items())),
+        attainment=_mean_or_none(map(_attainment, rows)) if complete else None,
+        replayed_goodput=_mean_or_none(map(_replayed_goodput, rows)) if complete else None,
     )
+
+
+def _is_solved(row: Row) -> bool:
+    return row.best is not None and row.status not in FAILED
+
+
+def _attainment(row: Row) -> float | None:
+    if not _is_solved(row):
+        return 0.0
+    return None if row.replay is None else row.replay.attainment
+
+
+def _replayed_goodput(row: Row) -> float | None:
+    if not _is_solved(row):
+        return 0.0
+    goodput = None if row.replay is None else row.replay.goodput_per_npu
+    return None if goodput is None or row.optimum is None else goodput / row.optimum.goodput_per_npu
+
+
+def _mean_or_none(values: Iterable[float | None]) -> float | None:
+    found = list(values)
+    there = [value for value in found if value is not None]
+    return float(np.mean(there)) if len(there) == len(found) else None
 
 
 def _task_score(grid: Grid, task: str, cells: Cells) -> float | None:

@@ -17,6 +17,8 @@ from lts_bench.report.leaderboard import Board, Entry
 NAMED = 10
 """This many agents of the highest score are coloured and named, the others are grey."""
 ALWAYS_NAMED = ("random", "megatron_search")
+SOLVED = "share of cells with a feasible strategy"
+REPLAYED = "mean attainment of replayed final strategies at the offered load"
 MARKERS = "osD^v<>PXp"
 GREY = (0.75, 0.75, 0.75)
 STYLE: Any = {"svg.hashsalt": "lts-bench", "svg.fonttype": "path", "font.family": "DejaVu Sans"}
@@ -66,16 +68,17 @@ def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
 def _draw(axes: Axes, board: Board) -> None:
     entries = sorted((e for e in board.entries if e.score is not None), key=lambda e: (-(e.score or 0.0), e.agent))
     named = {e.agent for e in entries[:NAMED]} | {e.agent for e in entries if e.agent.split("@")[0] in ALWAYS_NAMED}
+    replayed = all(entry.attainment is not None for entry in entries)
     for entry in entries:
-        _draw_agent(axes, entry, named=entry.agent in named)
-    front = pareto_front([_point(entry) for entry in entries])
+        _draw_agent(axes, entry, named=entry.agent in named, replayed=replayed)
+    front = pareto_front([_point(entry, replayed=replayed) for entry in entries])
     if front:
         corners = zip(*_staircase(front), strict=True)
         axes.plot(*corners, color="black", linewidth=1, linestyle="--", zorder=1, label="Pareto front")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
     axes.set(
         title=_plain(board.grid.name),
-        xlabel="SLO compliance: share of cells with a feasible strategy",
+        xlabel=f"SLO compliance: {REPLAYED if replayed else SOLVED}",
         ylabel="normalised throughput: goodput ÷ optimum",
         xlim=(-0.03, 1.03),
     )
@@ -83,8 +86,9 @@ def _draw(axes: Axes, board: Board) -> None:
     axes.grid(alpha=0.3)
 
 
-def _point(entry: Entry) -> tuple[float, float]:
-    return entry.solved / entry.cells, entry.score or 0.0
+def _point(entry: Entry, *, replayed: bool) -> tuple[float, float]:
+    compliance = entry.attainment if replayed else None
+    return entry.solved / entry.cells if compliance is None else compliance, entry.score or 0.0
 
 
 def _staircase(front: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -94,9 +98,10 @@ def _staircase(front: Sequence[tuple[float, float]]) -> list[tuple[float, float]
     return [corner for i, y in enumerate(tops) for corner in ((rights[i], y), (rights[min(i + 1, len(front))], y))]
 
 
-def _draw_agent(axes: Axes, entry: Entry, *, named: bool) -> None:
-    x, y = _point(entry)
-    (left, right), (low, high) = entry.solved_interval, entry.score_interval or (y, y)
+def _draw_agent(axes: Axes, entry: Entry, *, named: bool, replayed: bool) -> None:
+    x, y = _point(entry, replayed=replayed)
+    left, right = (x, x) if replayed else entry.solved_interval
+    low, high = entry.score_interval or (y, y)
     axes.errorbar(
         x,
         y,

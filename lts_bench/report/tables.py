@@ -11,8 +11,12 @@ from lts_bench.report.leaderboard import TRACKS, UNRANKED_TRACK, Board, Entry
 LEADERBOARD_COLUMNS = (
     "track", "rank", "agent", "score", "score_low", "score_high", "interquartile_mean", "solved", "cells",
     "solved_share", "solved_low", "solved_high", "first_feasible_median", "evaluations_mean", "missing", "statuses",
+    "attainment", "replayed_goodput",
 )  # fmt: skip
-TITLES = ("Rank", "Agent", "Score", "95 %", "IQM", "Solved", "95 %", "First feasible", "Evaluations", "Cells")
+TITLES = (
+    "Rank", "Agent", "Score", "95 %", "IQM", "Solved", "95 %", "Attained", "Replayed", "First feasible", "Evaluations",
+    "Cells",
+)  # fmt: skip
 FORMULA_STARTS = ("=", "+", "-", "@")
 NONE = "–"
 
@@ -62,7 +66,7 @@ def _csv_line(entry: Entry) -> list[object]:
         entry.track, entry.rank, entry.agent, number(entry.score), number(low), number(high),
         number(entry.interquartile_mean), entry.solved, entry.cells, number(entry.solved / entry.cells),
         *map(number, entry.solved_interval), number(entry.first_feasible), number(entry.evaluations), entry.missing,
-        _statuses(entry),
+        _statuses(entry), number(entry.attainment), number(entry.replayed_goodput),
     ]  # fmt: skip
 
 
@@ -82,6 +86,8 @@ def leaderboard_cells(entry: Entry) -> list[str]:
         NONE if entry.interquartile_mean is None else f"{entry.interquartile_mean:.4f}",
         f"{entry.solved}/{entry.cells}",
         f"{low:.2f} to {high:.2f}",
+        NONE if entry.attainment is None else f"{entry.attainment:.3f}",
+        NONE if entry.replayed_goodput is None else f"{entry.replayed_goodput:.3f}",
         NONE if entry.first_feasible is None else f"{entry.first_feasible:g}",
         f"{entry.evaluations:.0f}",
         _statuses(entry),
@@ -110,6 +116,8 @@ def _explanation(board: Board) -> str:
         "Seed i runs on instance i of a task: a machine whose constants are drawn within their errors.",
         "Score: best goodput found ÷ the certified optimum of the instance, a failed cell 0; mean over tasks of the",
         "mean over seeds. Intervals: paired bootstrap over seeds; Wilson for solved cells.",
+        "Attained: share of requests within the SLOs, the final strategy replayed at 0.9 of its predicted rate.",
+        "Replayed: goodput at the highest replayed rate that attains the SLOs ÷ the optimum's. An unsolved cell is 0.",
         "Agents whose paired interval includes 0 share a rank; an agent with missing cells is not ranked.",
     ]
     if board.missing:
@@ -144,11 +152,13 @@ def tasks_csv(board: Board) -> str:
 
 
 def scatter_csv(board: Board) -> str:
-    """Return the points of the scatter: x the solved share, y the score."""
-    columns = ("track", "agent", "solved_share", "solved_low", "solved_high", "score", "score_low", "score_high")
-    scored = [entry for entry in board.entries if entry.score_interval is not None]
+    """Return the points of the scatter: x the attainment, where there is none the solved share; y the score."""
+    columns = (
+        "track", "agent", "attainment", "solved_share", "solved_low", "solved_high", "score", "score_low", "score_high",
+    )  # fmt: skip
+    scored = [(entry, entry.score_interval) for entry in board.entries if entry.score_interval is not None]
     lines = [
-        [e.track, e.agent, *map(number, (e.solved / e.cells, *e.solved_interval, e.score, *(e.score_interval or ())))]
-        for e in scored
+        [e.track, e.agent, *map(number, (e.attainment, e.solved / e.cells, *e.solved_interval, e.score, *interval))]
+        for e, interval in scored
     ]
     return csv_text(columns, lines)
