@@ -52,7 +52,7 @@ def scatter(board: Board) -> dict[str, bytes]:
     """Return the scatter of a board as PNG and SVG, by file name."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8, 5), layout="constrained")
-        _draw(figure.add_subplot(), board)
+        draw(figure.add_subplot(), board)
         return {
             "scatter.png": _saved(figure, "png", {"Software": None}),
             "scatter.svg": _saved(figure, "svg", {"Date": None, "Creator": None}),
@@ -65,7 +65,8 @@ def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
     return file.getvalue()
 
 
-def _draw(axes: Axes, board: Board) -> None:
+def draw(axes: Axes, board: Board) -> None:
+    """Draw the scatter of a board; x is the attainment where every agent has one, else the solved share."""
     entries = sorted((e for e in board.entries if e.score is not None), key=lambda e: (-(e.score or 0.0), e.agent))
     named = {e.agent for e in entries[:NAMED]} | {e.agent for e in entries if e.agent.split("@")[0] in ALWAYS_NAMED}
     replayed = all(entry.attainment is not None for entry in entries)

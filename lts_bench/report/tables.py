@@ -13,10 +13,8 @@ LEADERBOARD_COLUMNS = (
     "solved_share", "solved_low", "solved_high", "first_feasible_median", "evaluations_mean", "missing", "statuses",
     "attainment", "replayed_goodput",
 )  # fmt: skip
-TITLES = (
-    "Rank", "Agent", "Score", "95 %", "IQM", "Solved", "95 %", "Attained", "Replayed", "First feasible", "Evaluations",
-    "Cells",
-)  # fmt: skip
+TITLES = ("Rank", "Agent", "Score", "95 %", "IQM", "Solved", "95 %", "First feasible", "Evaluations", "Cells")
+REPLAY_TITLES = ("Attained", "Replayed")
 FORMULA_STARTS = ("=", "+", "-", "@")
 NONE = "–"
 
@@ -86,22 +84,26 @@ def leaderboard_cells(entry: Entry) -> list[str]:
         NONE if entry.interquartile_mean is None else f"{entry.interquartile_mean:.4f}",
         f"{entry.solved}/{entry.cells}",
         f"{low:.2f} to {high:.2f}",
-        NONE if entry.attainment is None else f"{entry.attainment:.3f}",
-        NONE if entry.replayed_goodput is None else f"{entry.replayed_goodput:.3f}",
         NONE if entry.first_feasible is None else f"{entry.first_feasible:g}",
         f"{entry.evaluations:.0f}",
         _statuses(entry),
     ]
 
 
+def replay_cells(entry: Entry) -> list[str]:
+    """Return what replays of final strategies tell of an agent, under REPLAY_TITLES, as plain text."""
+    return [NONE if each is None else f"{each:.4f}" for each in (entry.attainment, entry.replayed_goodput)]
+
+
 def leaderboard_markdown(board: Board) -> str:
     """Return the page of a suite's board: a table per track, what the columns mean, the scores per task."""
     parts = [f"# {markdown_text(board.grid.name)}\n", _explanation(board)]
     for track in TRACKS:
-        lines = [[markdown_text(cell) for cell in leaderboard_cells(e)] for e in board.entries if e.track == track]
+        mine = [leaderboard_cells(entry) + replay_cells(entry) for entry in board.entries if entry.track == track]
+        lines = [[markdown_text(cell) for cell in cells] for cells in mine]
         if lines:
             unranked = " (not ranked)" if track == UNRANKED_TRACK else ""
-            parts.append(f"## {track}{unranked}\n\n{markdown_table(TITLES, lines)}")
+            parts.append(f"## {track}{unranked}\n\n{markdown_table((*TITLES, *REPLAY_TITLES), lines)}")
     if board.bounds:
         parts.append(f"{board.bounds} cells are measured against a bound: their optimum is not certified.\n")
     if board.entries:

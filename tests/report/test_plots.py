@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_rows import grid, make_rows
+from matplotlib.figure import Figure
 
 from lts_bench.report.leaderboard import make_board
-from lts_bench.report.plots import NAMED, agent_colour, pareto_front, scatter
+from lts_bench.report.plots import NAMED, REPLAYED, SOLVED, agent_colour, draw, pareto_front, scatter
+from lts_bench.results.schema import Replay
 
 POINTS = st.lists(st.tuples(st.integers(0, 9).map(float), st.integers(0, 9).map(float)))
 
@@ -63,3 +65,13 @@ def test_many_agents_are_drawn_and_the_best_are_named() -> None:
 @pytest.mark.parametrize("scores", [{}, {"a": None}])
 def test_a_board_without_scores_is_drawn(scores: dict[str, float | None]) -> None:
     assert scatter(make_board(grid(), make_rows(scores)))["scatter.png"].startswith(b"\x89PNG")
+
+
+def test_the_scatter_tells_attainment_where_all_agents_were_replayed() -> None:
+    replay = Replay(offered_requests_per_s=9.0, attainment=0.5, goodput_per_npu=50.0)
+    rows, others = make_rows({"a": 1.0}, replay=replay), make_rows({"b": 0.5})
+    for board_rows, label in ((rows, REPLAYED), (rows + others, SOLVED)):
+        axes = Figure().add_subplot()
+        draw(axes, make_board(grid(), board_rows))
+        assert axes.get_xlabel() == f"SLO compliance: {label}"
+        assert axes.containers[0][0].get_xdata().tolist() == [0.5 if label == REPLAYED else 1.0]
