@@ -35,9 +35,9 @@ def small_space() -> Space:
 
 
 class SmallTask:
-    """One device does not hold the model; goodput rises with the vector's digits; there are no limits to replay for."""
+    """One device does not hold the model; goodput rises with the vector's digits."""
 
-    name, feedback, workload = SPEC.name, "graded", Workload(64, 64)
+    name, feedback, workload = SPEC.name, "graded", SPEC.workload
 
     def __init__(self, *, feasible: bool = True) -> None:
         self.space = small_space()

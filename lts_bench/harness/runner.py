@@ -252,8 +252,13 @@ def _best(task: Task, meter: Meter) -> Best | None:
 
 
 def _replay(task: Task, best: Best | None) -> Replay | None:
-    """Replay the best strategy, after the agent has ended; None where nothing can be compiled, which replays need."""
-    if best is None or numba is None:
+    """Replay the best strategy, after the agent has ended.
+
+    None where nothing can be compiled, which replays need, and of what merely answers like a task, as in audits.
+    """
+    from lts_bench.task import Task
+
+    if best is None or numba is None or not isinstance(task, Task):
         return None
     from lts_bench.results.final_replay import final_replay
 
