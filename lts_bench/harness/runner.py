@@ -9,13 +9,12 @@ import time
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from lts_bench.budget import BudgetExhausted, Meter
-from lts_bench.cost.compiled import numba
 from lts_bench.harness import wire
 from lts_bench.harness.cells import Cell
 from lts_bench.harness.child import Done, Setup, run_agent
@@ -25,13 +24,11 @@ from lts_bench.harness.process import RUSAGE_BYTES, AgentProcess
 from lts_bench.nominal import nominal_for
 from lts_bench.problem import REFERENCE, LocalProblem
 from lts_bench.registry import describe_agent
+from lts_bench.results.final_replay import final_replay
 from lts_bench.results.provenance import provenance
 from lts_bench.results.rescoring import best_of
 from lts_bench.results.schema import Best, Cost, Optimum, Point, Replay, Row, Status, score_of, trace_digest
-
-if TYPE_CHECKING:
-    from lts_bench.task import Task
-
+from lts_bench.task import Task
 
 MEMORY_BYTES = 8 << 30
 """That an agent's process may take, as private memory."""
@@ -252,14 +249,5 @@ def _best(task: Task, meter: Meter) -> Best | None:
 
 
 def _replay(task: Task, best: Best | None) -> Replay | None:
-    """Replay the best strategy, after the agent has ended.
-
-    None where nothing can be compiled, which replays need, and of what merely answers like a task, as in audits.
-    """
-    from lts_bench.task import Task
-
-    if best is None or numba is None or not isinstance(task, Task):
-        return None
-    from lts_bench.results.final_replay import final_replay
-
-    return final_replay(task, best)
+    """Replay the best strategy, after the agent has ended; what merely answers like a task, as in audits, has none."""
+    return final_replay(task, best) if best is not None and isinstance(task, Task) else None

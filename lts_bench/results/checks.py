@@ -15,6 +15,7 @@ import numpy as np
 
 from lts_bench.budget import parse_budget
 from lts_bench.exact.certificates import Certificate
+from lts_bench.results.final_replay import final_replay
 from lts_bench.results.rescoring import TOLERANCE, best_of, rescored, same
 from lts_bench.results.schema import Best, Replay, Row, Status
 from lts_bench.specs.failure import InputError
@@ -138,7 +139,7 @@ def check_replay(evidence: Evidence) -> Problems:
     stored, last = evidence.row.replay, evidence.points[-1] if evidence.points else None
     if stored is None or isinstance(last, InputError):
         return
-    found = None if last is None else _replayed(evidence.task, last)
+    found = None if last is None else final_replay(evidence.task, last)
     if found is None:
         yield Problem("replay", "is there, and there is nothing to replay")
         return
@@ -146,13 +147,6 @@ def check_replay(evidence: Evidence) -> Problems:
         told, again = getattr(stored, field), getattr(found, field)
         if told != again and (told is None or again is None or not same(told, again)):
             yield Problem(f"replay.{field}", f"is {told}, replayed again {again}")
-
-
-def _replayed(task: Task, best: Best) -> Replay | None:
-    # Replays need numba, which the other checks do without.
-    from lts_bench.results.final_replay import final_replay
-
-    return final_replay(task, best)
 
 
 def check_optimum(evidence: Evidence) -> Problems:
