@@ -40,7 +40,7 @@ def make_row(agent: str = "mine", task: str = "m/c/0", seed: int = 1, score: flo
         "run_id": hashlib.sha256(repr((agent, task, seed, changes.get("version"))).encode()).hexdigest(),
         "task": task, "task_digest": "d", "space_digest": "s", "track": "search", "agent": agent, "version": "1",
         "parameters": {}, "seed": seed, "instance": seed, "budget": "e50", "isolation": "child",
-        "status": status, "error": None, "best": best if score else None,
+        "status": status, "error": None, "best": best if score else None, "replay": None,
         "first_feasible": 1 if score else None, "reference": 150.0, "optimum": OPTIMUM,
         "regret": 1 - score_of(status, best if score else None, OPTIMUM), "trace": trace,
         "trace_digest": trace_digest(trace), "cost": COST, "provenance": PROVENANCE,

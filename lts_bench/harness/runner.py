@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,13 +24,11 @@ from lts_bench.harness.process import RUSAGE_BYTES, AgentProcess
 from lts_bench.nominal import nominal_for
 from lts_bench.problem import REFERENCE, LocalProblem
 from lts_bench.registry import describe_agent
+from lts_bench.results.final_replay import final_replay
 from lts_bench.results.provenance import provenance
 from lts_bench.results.rescoring import best_of
-from lts_bench.results.schema import Best, Cost, Optimum, Point, Row, Status, score_of, trace_digest
-
-if TYPE_CHECKING:
-    from lts_bench.task import Task
-
+from lts_bench.results.schema import Best, Cost, Optimum, Point, Replay, Row, Status, score_of, trace_digest
+from lts_bench.task import Task
 
 MEMORY_BYTES = 8 << 30
 """That an agent's process may take, as private memory."""
@@ -223,6 +221,7 @@ def _row(cell: Cell, task: Task, optimum: Optimum, meter: Meter, ending: Ending,
         status=status,
         error=error,
         best=best,
+        replay=_replay(task, best),
         first_feasible=meter.first_feasible,
         reference=task.features[REFERENCE],
         optimum=optimum,
@@ -247,3 +246,8 @@ def _best(task: Task, meter: Meter) -> Best | None:
         return None
     best = best_of(task, np.array(meter.best.vector))
     return msgspec.structs.replace(best, goodput_per_npu=meter.best.goodput_per_npu)
+
+
+def _replay(task: Task, best: Best | None) -> Replay | None:
+    """Replay the best strategy, after the agent has ended; what merely answers like a task, as in audits, has none."""
+    return final_replay(task, best) if best is not None and isinstance(task, Task) else None

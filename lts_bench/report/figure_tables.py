@@ -19,14 +19,15 @@ def scatter_csv(board: Board) -> str:
     front = set(board_front(board))
     lines = []
     for entry in board.scored:
-        numbers = (entry.compliance, *entry.solved_interval, entry.score, *(entry.score_interval or ()))
-        lines.append([entry.track, entry.agent, *map(number, numbers), int((entry.compliance, entry.score) in front)])
+        point = (board.compliance(entry), entry.score or 0.0)
+        numbers = (point[0], *entry.solved_interval, entry.score, *(entry.score_interval or ()))
+        lines.append([entry.track, entry.agent, *map(number, numbers), int(point in front)])
     return csv_text(columns, lines)
 
 
 def board_front(board: Board) -> list[tuple[float, float]]:
     """Return the Pareto front of compliance and score over the ranked agents."""
-    return pareto_front([(each.compliance, each.score or 0.0) for each in board.scored if each.rank is not None])
+    return pareto_front([(board.compliance(each), each.score or 0.0) for each in board.scored if each.rank is not None])
 
 
 def improvement_csv(board: Board) -> str:

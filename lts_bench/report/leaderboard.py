@@ -34,6 +34,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         targets_area: area under the ECDF of the regret targets over log evaluations.
         solved: cells with a feasible strategy.
         first_feasible: median evaluation that found the first one.
+        attainment: mean over cells, an unsolved one 0; None where cells are missing or were not replayed.
+        replayed_goodput: the same of the replayed goodput as a share of the optimum.
     """
 
     agent: str
@@ -50,10 +52,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     evaluations: float
     missing: int
     statuses: dict[str, int]
+    attainment: float | None = None
+    replayed_goodput: float | None = None
 
     @property
-    def compliance(self) -> float:
-        """How well the SLOs are met: the share of cells with a feasible strategy."""
+    def solved_share(self) -> float:
+        """The share of cells with a feasible strategy."""
         return self.solved / self.cells
 
 
@@ -84,6 +88,16 @@ class Board(msgspec.Struct, frozen=True):
     def scored(self) -> list[Entry]:
         """The agents without missing cells."""
         return [entry for entry in self.entries if entry.score is not None]
+
+    @property
+    def replayed(self) -> bool:
+        """Whether the final strategies of all scored agents were replayed."""
+        return all(entry.attainment is not None for entry in self.scored)
+
+    def compliance(self, entry: Entry) -> float:
+        """Return how well an agent meets the SLOs: the attainment where all were replayed, else the solved share."""
+        attained = entry.attainment if self.replayed else None
+        return entry.solved_share if attained is None else attained
 
     def scores(self) -> Floats:
         """Return the scores of the agents without missing cells, ``(agents, tasks, seeds)``."""
@@ -138,7 +152,8 @@ def _scored(grid: Grid, complete: Sequence[tuple[Entry, Cells]], *, ranked: bool
 def _entry(grid: Grid, track: str, agent: str, cells: Cells) -> Entry:
     total = len(grid.tasks) * len(grid.seeds)
     rows = list(cells.values())
-    solved = sum(row.best is not None and row.status not in FAILED for row in rows)
+    solved = sum(map(_is_solved, rows))
+    complete = len(rows) == total
     firsts = [row.first_feasible if row.first_feasible is not None else np.inf for row in rows]
     first = float(np.median(firsts))
     return Entry(
@@ -151,7 +166,32 @@ def _entry(grid: Grid, track: str, agent: str, cells: Cells) -> Entry:
         evaluations=float(np.mean([row.cost.evaluations for row in rows])),
         missing=total - len(rows),
         statuses=dict(sorted(Counter(str(row.status) for row in rows).items())),
+        attainment=_mean_or_none(map(_attainment, rows)) if complete else None,
+        replayed_goodput=_mean_or_none(map(_replayed_goodput, rows)) if complete else None,
     )
+
+
+def _is_solved(row: Row) -> bool:
+    return row.best is not None and row.status not in FAILED
+
+
+def _attainment(row: Row) -> float | None:
+    if not _is_solved(row):
+        return 0.0
+    return None if row.replay is None else row.replay.attainment
+
+
+def _replayed_goodput(row: Row) -> float | None:
+    if not _is_solved(row):
+        return 0.0
+    goodput = None if row.replay is None else row.replay.goodput_per_npu
+    return None if goodput is None or row.optimum is None else goodput / row.optimum.goodput_per_npu
+
+
+def _mean_or_none(values: Iterable[float | None]) -> float | None:
+    found = list(values)
+    there = [value for value in found if value is not None]
+    return float(np.mean(there)) if len(there) == len(found) else None
 
 
 def _task_score(grid: Grid, task: str, cells: Cells) -> float | None:

@@ -14,6 +14,9 @@ from lts_bench.report.leaderboard import Board, Entry
 from lts_bench.report.map_plots import heat_map, slices_figure
 from lts_bench.report.style import GREY, STYLE, agent_colour, agent_marker, named_agents, plain, saved
 
+SOLVED = "share of cells with a feasible strategy"
+REPLAYED = "mean attainment of replayed final strategies at the offered load"
+
 
 def plots(board: Board) -> dict[str, bytes]:
     """Return all figures of a board, by file name; those of no agent's scores are left out, but for the scatter."""
@@ -41,7 +44,7 @@ def scatter_figure(board: Board) -> Figure:
 def _draw(axes: Axes, board: Board) -> None:
     named = named_agents(board.scored)
     for entry in sorted(board.scored, key=lambda entry: (-(entry.score or 0.0), entry.agent)):
-        _draw_agent(axes, entry, named=entry.agent in named)
+        _draw_agent(axes, board, entry, named=entry.agent in named)
     front = board_front(board)
     if front:
         corners = zip(*_staircase(front), strict=True)
@@ -50,7 +53,7 @@ def _draw(axes: Axes, board: Board) -> None:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
     axes.set(
         title=plain(board.grid.name),
-        xlabel="SLO compliance: share of cells with a feasible strategy",
+        xlabel=f"SLO compliance: {REPLAYED if board.replayed else SOLVED}",
         ylabel="normalised throughput: goodput ÷ optimum",
         xlim=(-0.03, 1.03),
     )
@@ -65,9 +68,10 @@ def _staircase(front: Sequence[tuple[float, float]]) -> list[tuple[float, float]
     return [corner for i, y in enumerate(tops) for corner in ((rights[i], y), (rights[min(i + 1, len(front))], y))]
 
 
-def _draw_agent(axes: Axes, entry: Entry, *, named: bool) -> None:
-    x, y = entry.compliance, entry.score or 0.0
-    (left, right), (low, high) = entry.solved_interval, entry.score_interval or (y, y)
+def _draw_agent(axes: Axes, board: Board, entry: Entry, *, named: bool) -> None:
+    x, y = board.compliance(entry), entry.score or 0.0
+    left, right = (x, x) if board.replayed else entry.solved_interval
+    low, high = entry.score_interval or (y, y)
     axes.errorbar(
         x,
         y,

@@ -66,6 +66,7 @@ def rescored_row(row: Row, spec: TaskSpec) -> Row:
         space_digest=task.space.digest,
         status=status,
         best=best,
+        replay=None,
         optimum=optimum,
         regret=1 - score_of(status, best, optimum),
         trace=trace,

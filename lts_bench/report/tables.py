@@ -11,10 +11,10 @@ from lts_bench.report.leaderboard import TRACKS, UNRANKED_TRACK, Board, Entry
 LEADERBOARD_COLUMNS = (
     "track", "rank", "agent", "score", "score_low", "score_high", "interquartile_mean", "targets_area", "solved",
     "cells", "solved_share", "solved_low", "solved_high", "first_feasible_median", "evaluations_mean", "missing",
-    "statuses",
+    "statuses", "attainment", "replayed_goodput",
 )  # fmt: skip
 TITLES = ("Rank", "Agent", "Score", "95 %", "IQM", "Solved", "95 %", "First feasible", "Evaluations", "Cells")
-PAGE_TITLES = (*TITLES, "Targets")
+PAGE_TITLES = (*TITLES, "Targets", "Attained", "Replayed")
 """Of the page, which has more room than a terminal."""
 SUMMARY_TITLES = ("Track", "Rank", "Agent", "Score", "95 %", "Solved")
 FORMULA_STARTS = ("=", "+", "-", "@")
@@ -65,8 +65,9 @@ def _csv_line(entry: Entry) -> list[object]:
     return [
         entry.track, entry.rank, entry.agent, number(entry.score), number(low), number(high),
         number(entry.interquartile_mean), number(entry.targets_area), entry.solved, entry.cells,
-        number(entry.compliance), *map(number, entry.solved_interval), number(entry.first_feasible),
-        number(entry.evaluations), entry.missing, _statuses(entry),
+        number(entry.solved_share), *map(number, entry.solved_interval), number(entry.first_feasible),
+        number(entry.evaluations), entry.missing, _statuses(entry), number(entry.attainment),
+        number(entry.replayed_goodput),
     ]  # fmt: skip
 
 
@@ -108,8 +109,9 @@ def leaderboard_markdown(board: Board) -> str:
 
 
 def _page_line(entry: Entry) -> list[str]:
-    area = NONE if entry.targets_area is None else f"{entry.targets_area:.4f}"
-    return [markdown_text(cell) for cell in (*leaderboard_cells(entry), area)]
+    figures = (entry.targets_area, entry.attainment, entry.replayed_goodput)
+    further = [NONE if figure is None else f"{figure:.4f}" for figure in figures]
+    return [markdown_text(cell) for cell in (*leaderboard_cells(entry), *further)]
 
 
 def summary_markdown(board: Board) -> str:
@@ -129,6 +131,8 @@ def _explanation(board: Board) -> str:
         "Score: best goodput found ÷ the certified optimum of the instance, a failed cell 0; mean over tasks of the",
         "mean over seeds. Intervals: paired bootstrap over seeds; Wilson for solved cells.",
         "Targets: area under the share of regret targets (50, 20, 10, 5, 2, 1, 0.1 %) reached, over log evaluations.",
+        "Attained: share of requests within the SLOs, the final strategy replayed at 0.9 of its predicted rate.",
+        "Replayed: goodput at the highest replayed rate that attains the SLOs ÷ the optimum's. An unsolved cell is 0.",
         "Agents whose paired interval includes 0 share a rank; an agent with missing cells is not ranked.",
     ]
     if board.missing:

@@ -15,8 +15,9 @@ import numpy as np
 
 from lts_bench.budget import parse_budget
 from lts_bench.exact.certificates import Certificate
+from lts_bench.results.final_replay import final_replay
 from lts_bench.results.rescoring import TOLERANCE, best_of, rescored, same
-from lts_bench.results.schema import Best, Row, Status
+from lts_bench.results.schema import Best, Replay, Row, Status
 from lts_bench.specs.failure import InputError
 from lts_bench.task import Task
 
@@ -133,6 +134,21 @@ def check_trace(evidence: Evidence) -> Problems:
             yield Problem(f"trace[{index}].goodput_per_npu", message)
 
 
+def check_replay(evidence: Evidence) -> Problems:
+    """The replay of the trace's last strategy tells what the row says; rows of older schemas have none."""
+    stored, last = evidence.row.replay, evidence.points[-1] if evidence.points else None
+    if stored is None or isinstance(last, InputError):
+        return
+    found = None if last is None else final_replay(evidence.task, last)
+    if found is None:
+        yield Problem("replay", "is there, and there is nothing to replay")
+        return
+    for field in Replay.__struct_fields__:
+        told, again = getattr(stored, field), getattr(found, field)
+        if told != again and (told is None or again is None or not same(told, again)):
+            yield Problem(f"replay.{field}", f"is {told}, replayed again {again}")
+
+
 def check_optimum(evidence: Evidence) -> Problems:
     """The optimum is the certificate's."""
     optimum, certificate = evidence.row.optimum, evidence.certificate
@@ -189,6 +205,7 @@ L0: Mapping[str, Callable[[Row], Problems]] = {
 L1: Mapping[str, Callable[[Evidence], Problems]] = {
     "best": check_best,
     "trace": check_trace,
+    "replay": check_replay,
     "optimum": check_optimum,
     "regret": check_regret,
     "bound": check_bound,

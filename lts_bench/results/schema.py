@@ -17,7 +17,7 @@ from lts_bench.results.upgrades import UPGRADES, upgraded
 from lts_bench.specs.failure import InputError, did_you_mean
 from lts_bench.specs.loading import RuleError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 VERSIONS = (*sorted(UPGRADES), SCHEMA_VERSION)
 """What can be read."""
 
@@ -63,6 +63,21 @@ class Best(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     memory_bytes: Amount
     slo_met: bool
     slo_margin: float | None
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a replay of the best strategy at the offered load tells.
+
+    Attributes:
+        offered_requests_per_s: a share of the predicted rate.
+        attainment: share of the requests that meet all limits.
+        goodput_per_npu: tokens/s and NPU at the highest rate whose attainment reaches the percentile of the SLO; None
+            where the SLO bounds no rate.
+    """
+
+    offered_requests_per_s: Amount
+    attainment: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    goodput_per_npu: Amount | None
 
 
 class Optimum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -121,6 +136,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     status: Status
     error: str | None
     best: Best | None
+    replay: Replay | None
     first_feasible: Annotated[int, msgspec.Meta(ge=1)] | None
     reference: Annotated[float, msgspec.Meta(gt=0)]
     optimum: Optimum | None
@@ -242,7 +258,7 @@ def _explained(message: str, source: str) -> InputError:
     missing = re.search("missing required field `(.*?)`", rule)
     named = unknown or missing
     field = ".".join([*path.strip("`$").strip(".").split(), *([named[1]] if named else [])])
-    known = [name for part in (Row, Point, Best, Optimum, Cost, Provenance) for name in part.__struct_fields__]
+    known = [name for part in (Row, Point, Best, Replay, Optimum, Cost, Provenance) for name in part.__struct_fields__]
     hint = did_you_mean(unknown[1], known) if unknown else ""
     return InputError(rule + hint, source=source, field=field or None)
 

@@ -52,7 +52,12 @@ def vectors_for_strategies(document: Document, source: str) -> Document:
     return document | {"trace": msgspec.to_builtins(trace), "trace_digest": digest, "schema_version": 2}
 
 
-UPGRADES: Mapping[int, Callable[[Document, str], Document]] = {1: vectors_for_strategies}
+def without_replay(document: Document, source: str) -> Document:
+    """Version 2 had no replay of the best strategy."""
+    return document | {"replay": None, "schema_version": 3}
+
+
+UPGRADES: Mapping[int, Callable[[Document, str], Document]] = {1: vectors_for_strategies, 2: without_replay}
 """The step from each older version to the next."""
 
 

@@ -11,24 +11,20 @@ from numpy.typing import NDArray
 
 from lts_bench.exact.certificates import certificate_of
 from lts_bench.serving.expected import expected
-from lts_bench.serving.generate import generate, poisson
 from lts_bench.serving.metrics import attainment
+from lts_bench.serving.offered import poisson_trace, predicted_rate, served_in
 from lts_bench.serving.pool_replay import ServedPools
 from lts_bench.serving.replay import Replayed, Replicas
 from lts_bench.serving.replay_document import Options, replayed, replicas_of
 from lts_bench.serving.step_tables import Served
 from lts_bench.serving.trace import Trace
-from lts_bench.serving.trace_lengths import Fixed, Independent
-from lts_bench.space.disaggregated import Disaggregated, legal_any
 from lts_bench.specs.taskspec import TaskSpec
-from lts_bench.specs.workload import Workload
 from lts_bench.task import Task
 
 LOADS = (0.5, 0.7, 0.9)
 """Offered ÷ predicted rate."""
 FEWEST, MOST, TURNS = 4_000, 100_000, 12
 """Requests of a replay: so many times those that are served at once, within bounds."""
-SEED = 0
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -82,11 +78,8 @@ def compare(spec: TaskSpec) -> list[Comparison]:
     """A task's certified optimum at all loads."""
     task = Task(spec)
     certificate = certificate_of(task, 0)
-    strategy = legal_any(certificate.strategy, task.model, task.cluster).strategy
-    parts = task.model, task.cluster, task.engine, task.workload
-    served = ServedPools(*parts, strategy) if isinstance(strategy, Disaggregated) else Served(*parts, strategy)
-    highest = certificate.goodput_per_npu * task.cluster.devices / task.workload.osl
-    return list(_at_loads(task, served, highest))
+    highest = predicted_rate(task, certificate.goodput_per_npu)
+    return list(_at_loads(task, served_in(task, certificate.strategy), highest))
 
 
 def _at_loads(task: Task, served: Served | ServedPools, highest: float) -> Iterator[Comparison]:
@@ -96,13 +89,13 @@ def _at_loads(task: Task, served: Served | ServedPools, highest: float) -> Itera
         told = expected(served, rate)
         at_once = rate * (told.ttft_s + workload.osl * told.tpot_s)
         count = int(np.clip(TURNS * at_once, FEWEST, MOST))
-        trace = _poisson(workload, rate, count)
+        trace = poisson_trace(workload, rate, count)
         replicas = replicas_of(served, trace, Options())
         found = replayed(trace, replicas)
         middle = slice(count // 3, count - count // 3)
         lone = found
         if isinstance(replicas, Replicas) and replicas.count > 1:
-            own = _poisson(workload, rate / replicas.count, max(count // replicas.count, FEWEST))
+            own = poisson_trace(workload, rate / replicas.count, max(count // replicas.count, FEWEST))
             lone = replayed(own, replace(replicas, count=1))
         yield Comparison(
             task=task.name,
@@ -118,10 +111,6 @@ def _at_loads(task: Task, served: Served | ServedPools, highest: float) -> Itera
             attainment=attainment(found, workload.slo),
             wanted=workload.slo.percentile / 100,
         )
-
-
-def _poisson(workload: Workload, rate: float, count: int) -> Trace:
-    return generate(poisson(rate), Independent(Fixed(workload.isl), Fixed(workload.osl)), count, SEED)
 
 
 def _mean_ms(seconds: NDArray[np.float64]) -> float:

@@ -5,7 +5,7 @@ import pytest
 from made_rows import COST, OPTIMUM, PROVENANCE, grid, make_row, make_rows
 
 from lts_bench.report.leaderboard import make_board
-from lts_bench.results.schema import Row, Status
+from lts_bench.results.schema import Replay, Row, Status
 from lts_bench.specs.failure import InputError
 
 
@@ -48,6 +48,27 @@ def test_rows_measured_against_a_bound_are_counted() -> None:
 def test_rows_without_an_optimum_must_run_again() -> None:
     with pytest.raises(InputError, match=r"optimum: .*run the cell again"):
         make_board(grid(), make_rows({"a": 1.0}, optimum=None))
+
+
+REPLAY = Replay(offered_requests_per_s=9.0, attainment=0.75, goodput_per_npu=150.0)
+
+
+def replayed(rows: list[Row], replay: Replay | None = REPLAY) -> tuple[float | None, float | None]:
+    (entry,) = make_board(grid(), [msgspec.structs.replace(row, replay=replay) for row in rows]).entries
+    return entry.attainment, entry.replayed_goodput
+
+
+def test_replays_are_means_over_cells_and_an_unsolved_one_is_0() -> None:
+    rows = make_rows({"a": 1.0})
+    assert replayed(rows) == (0.75, 0.75)
+    unsolved = msgspec.structs.replace(rows[0], status=Status.CRASH)
+    assert replayed([unsolved, *rows[1:]]) == pytest.approx((0.75 * 5 / 6, 0.75 * 5 / 6))
+
+
+def test_there_is_no_mean_where_cells_are_missing_or_were_not_replayed() -> None:
+    rows = make_rows({"a": 1.0})
+    assert replayed(rows, None) == replayed(rows[1:]) == (None, None)
+    assert replayed(rows, msgspec.structs.replace(REPLAY, goodput_per_npu=None)) == (0.75, None)
 
 
 def test_seconds_and_paths_of_a_run_do_not_matter() -> None:

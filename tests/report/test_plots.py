@@ -8,8 +8,9 @@ import pytest
 from made_rows import grid, make_cells, make_rows, real_grid
 
 from lts_bench.report.leaderboard import make_board
-from lts_bench.report.plots import plots
+from lts_bench.report.plots import REPLAYED, SOLVED, plots, scatter_figure
 from lts_bench.report.style import HOUSE, NAMED, agent_colour, agent_dashes, agent_marker
+from lts_bench.results.schema import Replay
 
 CURVES = ("anytime_evaluations.svg", "anytime_seconds.svg", "profiles.svg", "targets.svg")
 
@@ -92,3 +93,12 @@ def test_regret_is_drawn_by_what_tasks_are_like() -> None:
 @pytest.mark.parametrize("scores", [{}, {"a": None}])
 def test_a_board_without_scores_is_drawn(scores: dict[str, float | None]) -> None:
     assert plots(make_board(grid(), make_rows(scores)))["scatter.png"].startswith(b"\x89PNG")
+
+
+def test_the_scatter_tells_attainment_where_all_agents_were_replayed() -> None:
+    replay = Replay(offered_requests_per_s=9.0, attainment=0.5, goodput_per_npu=50.0)
+    rows, others = make_rows({"a": 1.0}, replay=replay), make_rows({"b": 0.5})
+    for board_rows, label in ((rows, REPLAYED), (rows + others, SOLVED)):
+        axes = scatter_figure(make_board(grid(), board_rows)).axes[0]
+        assert axes.get_xlabel() == f"SLO compliance: {label}"
+        assert axes.containers[0][0].get_xdata().tolist() == [0.5 if label == REPLAYED else 1.0]

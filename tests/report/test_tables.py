@@ -22,6 +22,7 @@ from lts_bench.report.tables import (
     summary_markdown,
     tasks_csv,
 )
+from lts_bench.results.schema import Replay
 
 NASTY = "=1+1|<img src=x onerror=alert(1)>"
 
@@ -70,6 +71,16 @@ def test_csv_has_a_line_an_agent() -> None:
     ]
     assert [row["agent"] for row in csv.DictReader(io.StringIO(scatter_csv(board)))] == ["b@1", "a@1"]
     assert len(list(csv.DictReader(io.StringIO(tasks_csv(board))))) == 4
+
+
+def test_replays_stand_beside_the_scores_and_a_dash_where_there_is_none() -> None:
+    replay = Replay(offered_requests_per_s=9.0, attainment=0.5, goodput_per_npu=50.0)
+    board = make_board(grid(), make_rows({"a": 1.0}, replay=replay) + make_rows({"b": 0.5}))
+    first, second = [line for line in leaderboard_markdown(board).splitlines() if "@1 | " in line][:2]
+    assert first.endswith("| 6 ok | 0.5000 | 0.2500 |")
+    assert second.endswith("| 6 ok | – | – |")
+    lines = list(csv.DictReader(io.StringIO(leaderboard_csv(board))))
+    assert [(line["attainment"], line["replayed_goodput"]) for line in lines] == [("0.500000", "0.250000"), ("", "")]
 
 
 def test_a_board_says_what_scores_are_and_where_an_optimum_is_not_certified() -> None:

@@ -47,7 +47,7 @@ def test_nan_in_a_file_is_refused() -> None:
         (["cost", "wall"], 1.0, r"file: cost.wall: .*did you mean 'wall_s'"),
         (["status"], "fine", "file: status: Invalid enum value 'fine'"),
         (["run_id"], "xyz", "file: run_id: Expected"),
-        (["schema_version"], 3, r"file: schema_version: unknown schema version \(got 3\); legal: 1, 2"),
+        (["schema_version"], 4, r"file: schema_version: unknown schema version \(got 4\); legal: 1, 2, 3"),
         (["trace_digest"], "0", "file: trace_digest: does not belong to the trace"),
         (["trace"], [], "file: trace: its last point must be the best"),
         (["best"], None, "file: trace: its last point must be the best"),

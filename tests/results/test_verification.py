@@ -99,7 +99,7 @@ def test_what_a_run_leaves_is_right(rows: list[Row], tmp_path: Path) -> None:
     names = {check["name"] for check in document["checks"]}
     assert names == {
         "row", "grid", "suite", "complete", "run_id", "instance", "budget", "status", "certificate", "task", "best",
-        "trace", "optimum", "regret", "bound", "reference",
+        "trace", "replay", "optimum", "regret", "bound", "reference",
     }  # fmt: skip
     assert {check["level"] for check in document["checks"]} == {"L0", "L1"}
     json.dumps(document, allow_nan=False)
@@ -126,7 +126,7 @@ def test_lines_of_a_jsonl_are_named(rows: list[Row], tmp_path: Path) -> None:
         (b'"seed":1', b'"seed":"1"', "seed"),
         (b'"trace_digest":"', b'"trace_digest":"0', "trace_digest"),
         (b'"trace":[[1,', b'"trace":[[99,', "trace"),
-        (b'"schema_version":2', b'"schema_version":9', "schema_version"),
+        (b'"schema_version":3', b'"schema_version":9', "schema_version"),
     ],
 )
 def test_a_row_that_breaks_the_schema_is_named(
@@ -191,6 +191,25 @@ def test_every_answer_of_the_final_strategy_is_scored_again(rows: list[Row], tmp
     value = False if field == "slo_met" else 1.0
     tampered(rows, tmp_path, {"best": msgspec.structs.replace(best, **{field: value})})
     assert told(tmp_path) == {("best", f"best.{field}")}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("attainment", 0.5), ("offered_requests_per_s", 1.0), ("goodput_per_npu", 1.0)]
+)
+def test_every_figure_of_the_replay_is_found_again(rows: list[Row], tmp_path: Path, field: str, value: float) -> None:
+    replay = longest(rows).replay
+    assert replay is not None
+    tampered(rows, tmp_path, {"replay": msgspec.structs.replace(replay, **{field: value})})
+    assert told(tmp_path) == {("replay", f"replay.{field}")}
+
+
+def test_a_replay_of_nothing_is_named_and_none_is_let_pass(rows: list[Row], tmp_path: Path) -> None:
+    victim = longest(rows)
+    nothing = {"best": None, "trace": (), "first_feasible": None, "status": "no_solution", "regret": 1.0}
+    tampered(rows, tmp_path / "nothing", nothing)
+    assert told(tmp_path / "nothing") == {("replay", "replay")}
+    store(tmp_path / "none", [msgspec.structs.replace(row, replay=None) if row is victim else row for row in rows])
+    assert told(tmp_path / "none") == set()
 
 
 @pytest.mark.parametrize("vector", [(), (0,), (10**6,) * len(TASK.space.names), (0,) * (len(TASK.space.names) + 1)])

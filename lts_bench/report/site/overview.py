@@ -52,7 +52,7 @@ def _board_row(board: Board, entry: Entry) -> list[Cell]:
         Cell(board.grid.budget),
         numeric(entry.interquartile_mean),
         numeric(entry.targets_area),
-        Cell(f"{entry.solved}/{entry.cells}", entry.compliance),
+        Cell(f"{entry.solved}/{entry.cells}", entry.solved_share),
         between(entry.solved_interval, ".2f"),
         numeric(entry.first_feasible, "g"),
         numeric(entry.evaluations, ".0f"),
