@@ -98,7 +98,7 @@ def test_a_board_without_scores_is_drawn(scores: dict[str, float | None]) -> Non
 def test_the_scatter_tells_attainment_where_all_agents_were_replayed() -> None:
     replay = Replay(offered_requests_per_s=9.0, attainment=0.5, goodput_per_npu=50.0)
     rows, others = make_rows({"a": 1.0}, replay=replay), make_rows({"b": 0.5})
-    for board_rows, label in ((rows, REPLAYED), (rows + others, SOLVED)):
-        axes = scatter_figure(make_board(grid(), board_rows)).axes[0]
+    for board_rows, label, x in ((rows, REPLAYED, 0.5), (rows + others, SOLVED, 1.0)):
+        (axes,) = scatter_figure(make_board(grid(), board_rows)).axes
         assert axes.get_xlabel() == f"SLO compliance: {label}"
-        assert axes.containers[0][0].get_xdata().tolist() == [0.5 if label == REPLAYED else 1.0]
+        assert axes.containers[0][0].get_xdata().tolist() == [x]
