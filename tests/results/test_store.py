@@ -76,9 +76,9 @@ def _write_many(directory: Path, rows: list[Row]) -> None:
 
 def test_many_writers_leave_whole_files_and_nothing_else(tmp_path: Path) -> None:
     rows = make_rows({f"a{i}": 1.0 for i in range(4)}, tasks=2, seeds=2)
-    with ProcessPoolExecutor(8, mp_context=multiprocessing.get_context("fork")) as pool:
+    with ProcessPoolExecutor(16, mp_context=multiprocessing.get_context("fork")) as pool:
         # Every row is written by every process, so that they collide.
-        for done in [pool.submit(_write_many, tmp_path, rows) for _ in range(8)]:
+        for done in [pool.submit(_write_many, tmp_path, rows) for _ in range(16)]:
             done.result()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{row.run_id}.json" for row in rows)
     assert len(read_store([tmp_path]).rows) == 16
