@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
-from lts_bench.cost.model import COST_MODEL_VERSION
-from lts_bench.report.cells import version_key
-from lts_bench.report.statistics import Floats, board_score, bootstrap, interval
+from lts_bench.report.cells import by_agent, current_rows, score_matrix, version_key
+from lts_bench.report.statistics import board_score, bootstrap, interval
 from lts_bench.results.grids import Grid
 from lts_bench.results.schema import Row
 from lts_bench.specs.failure import InputError
@@ -21,7 +21,8 @@ from lts_bench.specs.suite import Suite
 
 AGENT = "l2s"
 METAHEURISTICS = ("evolution", "annealing", "local_search", "eda")
-MEGATRON = ("megatron", "megatron_search")
+REFERENCE = "megatron_search"
+MEGATRON = ("megatron", REFERENCE)
 OVER_METAHEURISTICS = 3.5
 OVER_MEGATRON = 1.06
 """Factors of throughput that the paper states: "up to" against metaheuristics, and over Megatron's heuristic."""
@@ -63,7 +64,7 @@ class Evidence:
     """The rows of a suite as scores.
 
     Attributes:
-        names: of the suite's tasks.
+        specs: the suite's tasks, by name; names are theirs.
         rows: of every agent's latest version, by task and seed.
         scores: (tasks, seeds) of every agent.
     """
@@ -72,23 +73,22 @@ class Evidence:
         """Arrange rows.
 
         Raises:
-            InputError: a cell of an agent is missing.
+            InputError: a cell of an agent is missing, or all of one without whom nothing can be said.
         """
-        self.suite, self.seeds = suite, range(1, suite.seeds + 1)
-        self.names = [spec.name for spec in suite.tasks]
-        self.rows: dict[str, dict[tuple[str, int], Row]] = {}
-        current = [row for row in Grid.of(suite).rows(rows) if row.provenance.cost_model == COST_MODEL_VERSION]
-        for row in sorted(current, key=lambda row: version_key(row.version)):
-            self.rows.setdefault(row.agent, {})[row.task, row.seed] = row
-        self.scores = {agent: self._matrix(agent) for agent in sorted(self.rows)}
-
-    def _matrix(self, agent: str) -> Floats:
-        cells = self.rows[agent]
-        for task in self.names:
-            for seed in self.seeds:
+        grid = Grid.of(suite)
+        self.seeds, self.specs = grid.seeds, sorted(suite.tasks, key=lambda spec: spec.name)
+        self.names = [spec.name for spec in self.specs]
+        labelled = by_agent(current_rows(grid.own_rows(rows))).values()
+        by_version = sorted(labelled, key=lambda cells: version_key(next(iter(cells.values())).version))
+        self.rows = {next(iter(cells.values())).agent: cells for cells in by_version}
+        for agent, cells in self.rows.items():
+            for task, seed in product(self.names, self.seeds):
                 if (task, seed) not in cells:
-                    raise InputError(f"cell of {agent} is missing", source=self.suite.name, field=task, value=seed)
-        return np.array([[cells[task, seed].score for seed in self.seeds] for task in self.names])
+                    raise InputError(f"cell of {agent} is missing", source=suite.name, field=task, value=seed)
+        for one_of in ((AGENT,), METAHEURISTICS, (REFERENCE,)):
+            if not self.rows.keys() & set(one_of):
+                raise InputError("has no results of this agent", source=suite.name, field="agent", value=one_of[0])
+        self.scores = {agent: np.array(score_matrix(grid, self.rows[agent])) for agent in sorted(self.rows)}
 
     def rivals(self, named: Sequence[str]) -> list[str]:
         """Return those of some agents that have results."""
@@ -96,7 +96,7 @@ class Evidence:
 
     def at(self, feedback: str) -> list[int]:
         """Return the places of the tasks with a kind of feedback."""
-        return [place for place, spec in enumerate(self.suite.tasks) if spec.feedback == feedback]
+        return [place for place, spec in enumerate(self.specs) if spec.feedback == feedback]
 
     def duel(self, agent: str, rival: str, feedback: str) -> Duel:
         """Compare two agents."""
@@ -129,6 +129,6 @@ class Evidence:
 
 def ahead(evidence: Evidence, agents: Mapping[int, float], factor: float) -> tuple[int, int]:
     """Count graded tasks whose optimum exceeds megatron_search by a factor, and those where scores (by place) do."""
-    reference = evidence.scores["megatron_search"].mean(axis=1)
+    reference = evidence.scores[REFERENCE].mean(axis=1)
     places = [place for place in evidence.at("graded") if factor * reference[place] <= 1.0]
     return len(places), sum(agents[place] >= factor * reference[place] for place in places)

@@ -13,6 +13,7 @@ from lts_bench.report.claims import (
     METAHEURISTICS,
     OVER_MEGATRON,
     OVER_METAHEURISTICS,
+    REFERENCE,
     Duel,
     Evidence,
     ahead,
@@ -91,7 +92,7 @@ def _megatron(evidence: Evidence) -> Iterator[str]:
     yield "## Against Megatron's heuristic\n"
     duels = [evidence.duel(AGENT, rival, "graded") for rival in evidence.rivals(MEGATRON)]
     yield f"{_duels(duels, OVER_MEGATRON)}"
-    reference = evidence.scores["megatron_search"].mean(axis=1)
+    reference = evidence.scores[REFERENCE].mean(axis=1)
     mine = evidence.scores[AGENT].mean(axis=1)
     lines, best = [], {}
     for place in evidence.at("graded"):
@@ -120,7 +121,7 @@ def _reasons(evidence: Evidence) -> Iterator[str]:
     )
     lines = []
     for place in evidence.at("graded"):
-        row, spec = evidence.best_row(place), evidence.suite.tasks[place]
+        row, spec = evidence.best_row(place), evidence.specs[place]
         if row.best is None:
             lines.append([markdown_text(spec.name), NONE, NONE, NONE, NONE])
             continue

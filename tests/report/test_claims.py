@@ -74,7 +74,7 @@ def test_a_rival_that_finds_nothing_is_infinitely_behind():
 
 
 def test_where_neither_finds_anything_there_is_no_ratio():
-    nothing = {agent: [(0.0, 0.0)] * 3 for agent in ("l2s", "evolution")}
+    nothing = {agent: [(0.0, 0.0)] * 3 for agent in ("l2s", "evolution", "megatron_search")}
     duel = Evidence(SUITE, rows(nothing)).duel("l2s", "evolution", "graded")
     assert np.isnan(list(duel.ratios.values())).all()
     assert duel.reached(1.0) == 0
@@ -93,6 +93,19 @@ def test_a_missing_cell_is_an_error_and_older_cost_models_do_not_count():
     old = msgspec.structs.replace(CURRENT, cost_model="0")
     with pytest.raises(InputError, match="cell of l2s is missing"):
         Evidence(SUITE, [*complete[:-1], msgspec.structs.replace(complete[-1], provenance=old)])
+
+
+@pytest.mark.parametrize("left_out", ["l2s", "evolution", "megatron_search"])
+def test_without_an_agent_to_compare_there_is_one_line(left_out: str):
+    agents = {agent: [(0.5, 0.5)] * 3 for agent in ("l2s", "evolution", "megatron_search") if agent != left_out}
+    with pytest.raises(InputError, match=f"claims: agent: has no results of this agent .got '{left_out}'"):
+        Evidence(SUITE, rows(agents))
+
+
+def test_a_newer_version_takes_the_place_of_an_older_one():
+    scores = {agent: [(0.5, 0.5)] * 3 for agent in ("l2s", "evolution", "megatron_search")}
+    newer = rows({"l2s": [(0.9, 0.9)] * 3}, version="10") + rows({"l2s": [(0.7, 0.7)] * 3}, version="9")
+    assert Evidence(SUITE, rows(scores) + newer).scores["l2s"].tolist() == [[0.9, 0.9]] * 3
 
 
 def test_the_page_tells_verdicts_and_what_changes():
