@@ -140,3 +140,18 @@ class ToyTask:
         masked[np.arange(len(masked)), 0, np.arange(len(masked))] = self._cost[0, : len(masked)]
         vectors = np.argmin(masked, axis=2)
         return float(self.evaluate(vectors)["goodput_per_npu"].max())
+
+
+class Watched:
+    """A task that keeps all it was asked and the goodputs it answered, in order."""
+
+    def __init__(self, task: Any) -> None:
+        self._task, self.space, self.features, self.feedback = task, task.space, task.features, task.feedback
+        self.asked: list[list[int]] = []
+        self.goodputs: list[float] = []
+
+    def evaluate(self, vectors: np.ndarray) -> np.ndarray:
+        answers = self._task.evaluate(vectors)
+        self.asked += np.asarray(vectors).tolist()
+        self.goodputs += answers["goodput_per_npu"].tolist()
+        return answers

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import ToyTask
+from fakes import ToyTask, Watched
 
 from lts_bench.testing import CHECKS, check_agent
 from lts_bench.testing.conformance import run_agent
@@ -32,18 +32,9 @@ def test_it_passes_every_check():
 
 
 def test_later_strategies_are_better_than_earlier_ones():
-    task, seen = ToyTask(1), []
-
-    class Watched:
-        space, features, feedback = task.space, task.features, "graded"
-
-        def evaluate(self, vectors):
-            answers = task.evaluate(vectors)
-            seen.extend(answers["goodput_per_npu"])
-            return answers
-
-    run_agent(PPOAgent, Watched(), 800)
-    assert np.mean(seen[-200:]) > 1.3 * np.mean(seen[:100])
+    task = Watched(ToyTask(1))
+    run_agent(PPOAgent, task, 800)
+    assert np.mean(task.goodputs[-200:]) > 1.3 * np.mean(task.goodputs[:100])
 
 
 def batched(count: int) -> BatchedEnv:
