@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import cached_property
+from collections.abc import Mapping
+from functools import cache, cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -207,9 +209,11 @@ def make_task(
     return Task(spec)
 
 
-def task_specs() -> dict[str, TaskSpec]:
+@cache
+def task_specs() -> Mapping[str, TaskSpec]:
     """The specs of all tasks of the built-in suites but the generated ones, by name."""
-    return {spec.name: spec for suite in list_suites(generated=False) for spec in load_suite(suite).tasks}
+    found = {spec.name: spec for suite in list_suites(generated=False) for spec in load_suite(suite).tasks}
+    return MappingProxyType(found)
 
 
 def load_task(name: str) -> Task:

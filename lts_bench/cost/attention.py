@@ -66,9 +66,8 @@ def _kv_elements(view: View, mixer: Attention | LatentAttention) -> FloatArray:
 def _prefill(view: View, mixer: Attention | LatentAttention) -> FloatArray:
     """(keys, choices, phases) causal attention on whole or split tokens, K and V gathered over split ones."""
     setting = view.setting
-    chip, prompts = setting.cluster.chip, setting.phases.prefilled
-    isl = float(setting.phases.workload.isl)
-    reach = min(_window(view, mixer), isl)
+    chip, prompts, isl = setting.cluster.chip, setting.phases.prefilled, setting.phases.prompt_tokens
+    reach = np.minimum(_window(view, mixer), isl)
     constants, kv_heads = chip.kernels.latent_prefill, mixer.heads
     if isinstance(mixer, Attention):
         constants, kv_heads = chip.kernels.prefill_attention, mixer.kv_heads
@@ -77,12 +76,12 @@ def _prefill(view: View, mixer: Attention | LatentAttention) -> FloatArray:
         constants,
         heads=prompts * np.ceil(mixer.heads / view.split("heads"))[..., None],
         kv_heads=prompts * np.ceil(kv_heads / view.split("heads"))[..., None],
-        queries=(isl / view.split("batch", "kv_sequence"))[..., None],
+        queries=isl / view.split("batch", "kv_sequence")[..., None],
         keys=reach - reach**2 / (2 * isl),
         longest=reach,
         width=sum(_widths(mixer, absorbed=False)),
     )
-    kv_bytes = prompts * (isl * _kv_elements(view, mixer) * ACTIVATION_BYTES)[..., None]
+    kv_bytes = prompts * (isl * _kv_elements(view, mixer)[..., None] * ACTIVATION_BYTES)
     if isinstance(mixer, Attention):
         # latent attention gathers its latents before expanding them: that is a conversion, not part of the core
         time = time + view.collective(Collective.ALL_GATHER, kv_bytes, "batch", "kv_sequence")
@@ -95,7 +94,7 @@ def _decode(view: View, mixer: Attention | LatentAttention) -> FloatArray:
     phases, chip = setting.phases, setting.cluster.chip
     sequences = np.ceil(phases.decoded / view.split("batch")[:, :, None])
     heads = sequences * np.ceil(mixer.heads / view.split("heads"))[..., None]
-    local = min(phases.mean_context, _window(view, mixer)) / view.split("kv_sequence")[..., None]
+    local = np.minimum(phases.contexts, _window(view, mixer)) / view.split("kv_sequence")[..., None]
     width = sum(_widths(mixer, absorbed=True))
     flops = 2 * heads * local * width
     kv_bytes = sequences * local * _kv_elements(view, mixer)[..., None] * DTYPE_BYTES[setting.model.precision.kv]

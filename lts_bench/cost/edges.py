@@ -110,9 +110,8 @@ class MeshPrices:
             time = time * (prefills if edge.when == "prefill" else ~prefills)
         elif edge.made.prefill != edge.made.decode or edge.used.prefill != edge.used.decode:
             time = np.where(prefills, time, self._converted(one, edge, source, target, False))
-        if phases.mixed:
-            mixed = slice(phases.decode.stop, None)
-            time[..., mixed] = np.maximum(time[..., mixed], time[..., phases.decode])
+        mixed, alone = phases.beside
+        time[..., mixed] = np.maximum(time[..., mixed], time[..., alone])
         return time
 
     def _converted(self, one: FloatArray, edge: Edge, source: Operator, target: Operator, prefill: bool) -> FloatArray:

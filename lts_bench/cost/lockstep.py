@@ -29,13 +29,13 @@ def lockstep_waits(prompts: FloatArray, dp: int) -> FloatArray:
 
 
 def prefill_shares(prompts: FloatArray, waits: FloatArray, dp: int) -> FloatArray:
-    """How full the prefills waited for are: 0 where one rank has a prompt each time, 1 where all have.
+    """How full the prefills waited for are: 0 where one rank has a prompt each time, or none has, 1 where all have.
 
     A round of K prompts holds ⌈K/dp⌉ prefills, K/⌈K/dp⌉ prompts each: (a·dp/w − 1)/(dp − 1) of the way from 1 to dp.
     """
     if dp == 1:
         return np.ones_like(prompts)
-    return np.clip((prompts * dp / waits - 1) / (dp - 1), 0.0, 1.0)
+    return np.clip((prompts * dp / np.maximum(waits, np.finfo(float).tiny) - 1) / (dp - 1), 0.0, 1.0)
 
 
 def wait_rows(setting: Setting, degrees: Sequence[Degrees]) -> tuple[NDArray[np.int64], FloatArray, FloatArray]:

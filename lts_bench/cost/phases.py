@@ -70,18 +70,33 @@ class Phases:
         return self.prefilled + self.decoded
 
     @cached_property
+    def prompt_tokens(self) -> FloatArray:
+        """(phases,) tokens of a prompt."""
+        return np.full(len(self), float(self.workload.isl))
+
+    @cached_property
+    def contexts(self) -> FloatArray:
+        """(phases,) tokens that a decoded one attends to."""
+        return np.full(len(self), self.mean_context)
+
+    @property
+    def beside(self) -> tuple[slice, slice]:
+        """Phases with prompts beside decoded sequences, and those with the latter alone."""
+        return slice(self.decode.stop, None), slice(self.decode.start, self.decode.stop if self.mixed else FIRST_RUNG)
+
+    @cached_property
     def tokens(self) -> FloatArray:
         """(phases,) new tokens of the fullest rank."""
-        return self.prefilled * self.workload.isl + self.decoded
+        return self.prefilled * self.prompt_tokens + self.decoded
 
     def tokens_of(self, ranks: FloatArray) -> FloatArray:
         """(…, phases) new tokens of ``ranks`` (…, 1) data-parallel ranks together."""
-        prefilling = np.where(self._on_one_rank, 1.0, ranks) * self.prefilled
-        together: FloatArray = prefilling * self.workload.isl + ranks * self.decoded
+        prefilling = np.where(self.on_one_rank, 1.0, ranks) * self.prefilled
+        together: FloatArray = prefilling * self.prompt_tokens + ranks * self.decoded
         return together
 
     @cached_property
-    def _on_one_rank(self) -> NDArray[np.bool_]:
+    def on_one_rank(self) -> NDArray[np.bool_]:
         """(phases,) whether one rank prefills: alone, or in a mixed step."""
         alone = self.decoded > 0
         alone[LONE_PREFILL] = True

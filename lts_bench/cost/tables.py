@@ -76,10 +76,11 @@ class Tables:
 
     def _add_block(self, index: int, block: Block) -> None:
         costs = ExpertTables(self.pricing, self._times, self._memory, block) if _is_moe(block) else None
+        mixes = bool(self.setting.phases.prefilled[FIRST_RUNG:].any())
         for edges in joined(block.edges):
             source, target = self._ends(block, edges[0])
             signature = (edges, source.choices, target.choices, *(self._priced_by(block, edge) for edge in edges))
-            decodes = self.setting.phases.mixed or any(e.when != "prefill" or e.charged != "none" for e in edges)
+            decodes = mixes or any(e.when != "prefill" or e.charged != "none" for e in edges)
             if signature not in self._known:
                 self._known[signature] = self._edge_rows(block, edges, costs, decodes)
             columns = self.pricing.decisions[source.key], self.pricing.decisions[target.key]

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from lts_bench.cost.model import CostModel, cost_of
 from lts_bench.cost.nodes import Setting
-from lts_bench.cost.phases import LONE_PREFILL, PREFILL, Phases, batch_ladder
+from lts_bench.cost.phases import LONE_PREFILL, PREFILL, Phases
 from lts_bench.serving.step_times import StepTimes
+from lts_bench.serving.steps import SHORT, SHORT_PROMPT, WHOLE, Steps
 from lts_bench.space.strategy import Strategy
 from lts_bench.specs.cluster import Cluster
 from lts_bench.specs.engine import Engine
@@ -18,8 +19,6 @@ from lts_bench.specs.model import Model
 from lts_bench.specs.workload import Workload
 
 FloatArray = NDArray[np.float64]
-SHORT_PROMPT = 64
-"""Tokens of a prompt whose attention is negligible: prompts of this length give the time of tokens without it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,19 +53,11 @@ class Served:
         room = parts["limit"] - parts["weights"] - parts["buffers"]
         return max(int(room / parts["kv"] * batch * self.strategy.degrees.pp * tokens), 0) if parts["kv"] else 2**62
 
-    def stage_seconds(self, isl: int, batches: NDArray[np.int64], prompts: int = 1) -> FloatArray:
-        """(2, phases) seconds of the heaviest stage and of all; decode is at a context of isl + 1 tokens."""
-        phases = Phases(Workload(isl, osl=2), batches, mixed=True, prompts=prompts)
-        cost, vector = self.cost(phases)
+    def seconds_of(self, steps: Steps) -> FloatArray:
+        """(2, phases) seconds of the heaviest stage and of all."""
+        cost, vector = self.cost(steps)
         total, heaviest = cost.stage_seconds(vector)
         return np.array([heaviest, total])
-
-
-def token_grid(longest: int) -> NDArray[np.int64]:
-    """Powers of 2 up to ``SHORT_PROMPT``, then multiples of it in steps of about √2 until ``longest`` is covered."""
-    short = 2 ** np.arange(SHORT_PROMPT.bit_length())
-    steps = 2 * max(int(np.ceil(np.log2(longest / SHORT_PROMPT))), 1) if longest > SHORT_PROMPT else 2
-    return np.unique(np.concatenate([short, SHORT_PROMPT * np.rint(2 ** (np.arange(steps + 1) / 2)).astype(np.int64)]))
 
 
 def build_step_times(served: Served, *, rows: int, longest: int) -> StepTimes:
@@ -77,23 +68,20 @@ def build_step_times(served: Served, *, rows: int, longest: int) -> StepTimes:
         rows: most rows that a rank decodes in a step.
         longest: most tokens of a sequence, or of a step that prefills.
     """
-    tokens, batches = token_grid(longest), np.union1d(batch_ladder(rows), [SHORT_PROMPT])
-    whole = np.stack([served.stage_seconds(int(n), batches) for n in tokens], axis=-1)
-    decode, rung = Phases(served.workload, batches).decode, int(np.searchsorted(batches, SHORT_PROMPT))
-    apart = [
-        served.stage_seconds(SHORT_PROMPT, batches[:1], many) if many > 1 else whole[:, :, at]
-        for at, many in enumerate((tokens // SHORT_PROMPT).tolist())
-    ]
-    linear = np.stack([each[:, [LONE_PREFILL, PREFILL]] for each in apart], axis=-1)
-    attention = whole[:, LONE_PREFILL] - linear[:, 0]
+    steps = Steps.up_to(served.workload, rows=rows, longest=longest)
+    prefills, decodes, mixed = steps.arranged(served.seconds_of(steps))
+    every, lone = prefills[:, SHORT, PREFILL], prefills[:, SHORT, LONE_PREFILL]
+    attention = prefills[:, WHOLE, LONE_PREFILL] - lone
     # As many rows as tokens, and a multiple of a tile of a matrix product: a token more would cost a whole tile.
-    at, twice = (int(np.searchsorted(tokens, n)) for n in (SHORT_PROMPT, 2 * SHORT_PROMPT))
-    marginal = whole[:, decode.stop + rung, at] - whole[:, decode.start + rung, at]
-    beside = marginal - (linear[:, 0, twice] - linear[:, 0, at])
-    kinds = [linear[:, 0], linear[:, 1], attention / tokens, np.broadcast_to(beside[:, None], attention.shape)]
+    rung, at, twice = (
+        int(np.searchsorted(*each))
+        for each in ((steps.rungs, SHORT_PROMPT), (steps.grid, SHORT_PROMPT), (steps.grid, 2 * SHORT_PROMPT))
+    )
+    beside = mixed - decodes[:, rung, at] - (lone[:, twice] - lone[:, at])
+    kinds = [lone, every, attention / steps.grid, np.broadcast_to(beside[:, None], attention.shape)]
     prefill = np.ascontiguousarray(np.stack(kinds, axis=1))
-    grid = np.array([tokens, tokens + 1.0])
-    return StepTimes(grid, _every_row(batches, whole[:, decode], rows), prefill)
+    grid = np.array([steps.grid, steps.grid + 1.0])
+    return StepTimes(grid, _every_row(steps.rungs, decodes, rows), prefill)
 
 
 def _every_row(batches: NDArray[np.int64], rungs: FloatArray, rows: int) -> FloatArray:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_settings import dense_model, moe_model
 
-from lts_bench.serving.step_tables import SHORT_PROMPT, Served, build_step_times, token_grid
+from lts_bench.cost.phases import Phases
+from lts_bench.serving.step_tables import Served, build_step_times
 from lts_bench.serving.step_times import (
     ALL_STAGES,
     HEAVIEST,
@@ -19,6 +20,7 @@ from lts_bench.serving.step_times import (
     linear_seconds,
     prefill_seconds,
 )
+from lts_bench.serving.steps import SHORT_PROMPT, token_grid
 from lts_bench.space.check import check_strategy
 from lts_bench.specs.cluster import load_cluster
 from lts_bench.specs.config import load_model
@@ -76,7 +78,9 @@ def test_points_are_the_closed_form(model: Model, degrees: dict[str, int]) -> No
             both = [decode_seconds(times, stages, batch, isl + 1.0) for stages in (HEAVIEST, ALL_STAGES)]
             assert max(pp * both[HEAVIEST], both[ALL_STAGES]) == pytest.approx(at.decode)
     # A prompt of one rank alone, and of all ranks.
-    stage = one.stage_seconds(512, np.array([1]))
+    cost, vector = one.cost(Phases.of(one.workload, one.engine))
+    total, heaviest = cost.stage_seconds(vector)
+    stage = np.array([heaviest, total])
     for stages in (HEAVIEST, ALL_STAGES):
         attention = attention_seconds(times, stages, 0, 512)
         assert linear_seconds(times, stages, 512, 0.0) + attention == pytest.approx(stage[stages, 1])
