@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lts_bench.commands.options import AsJson, Workers, cores
 from lts_bench.specs.failure import InputError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ OutFile = Annotated[
 Models = Annotated[
     Path, typer.Option(metavar="DIR", help="Folder of config.json files, named as in the table; then built-in models.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
 @app.callback()
@@ -95,12 +95,10 @@ def online(table: TableFile, models: Models, out: OutFile = None, as_json: AsJso
 def replay(
     suite: Annotated[list[str] | None, typer.Option(help="A suite; all written ones where left out.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="PAGE.md", help="Where the page goes.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a core).")] = None,
+    workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
     """Replay the optima of suites, and tell how far the closed form is off."""
-    import os
-
     from lts_bench.console import print_json, print_rows, progress_bar
     from lts_bench.results.store import write_output
     from lts_bench.specs.suite import list_suites, load_suite
@@ -108,7 +106,7 @@ def replay(
 
     suites = [load_suite(name) for name in suite or list_suites(generated=False)]
     with progress_bar() as progress:
-        rows = compare_suites(suites, workers or os.cpu_count() or 1, progress)
+        rows = compare_suites(suites, workers or cores(), progress)
     if out is not None:
         write_output(out, page(rows))
     told = document(rows)
