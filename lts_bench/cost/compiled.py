@@ -17,6 +17,8 @@ from lts_bench.specs.failure import InputError
 Function = TypeVar("Function", bound=Callable[..., object])
 VECTORISED = "LTS_BENCH_VECTORISED"
 """Environment variable: if set, nothing is compiled."""
+MACHINE_CODE = "LTS_BENCH_MACHINE_CODE"
+"""Environment variable: the folder of machine code, for processes with the same sources but another home."""
 
 try:
     numba: Any = None if os.environ.get(VECTORISED) else __import__("numba")
@@ -29,10 +31,12 @@ COMPILED = ("cost", "exact", "serving")
 
 @lru_cache(maxsize=1)
 def cache_folder() -> Path:
-    """Where machine code is kept: a folder of its own for every state of this package's sources.
+    """Where machine code is kept: as ``MACHINE_CODE`` says, else a folder for every state of this package's sources.
 
     A compiled function is not recompiled when another file's function that it calls changes, hence the digest.
     """
+    if given := os.environ.get(MACHINE_CODE):
+        return Path(given)
     package = Path(__file__).parent.parent
     files = sorted(path for folder in COMPILED for path in (package / folder).glob("*.py"))
     sources = b"".join(path.read_bytes() for path in files)

@@ -1,4 +1,4 @@
-"""Cells: tasks × seeds × agents in a fixed order, each with an id that says all its outcome depends on."""
+"""Cells: tasks × agents × seeds in a fixed order, each with an id that says all its outcome depends on."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ class Cell(msgspec.Struct, frozen=True):
 def make_cells(
     agents: Iterable[AgentCard], tasks: Iterable[TaskCard], seeds: Iterable[int], budget: Budget, isolation: str
 ) -> list[Cell]:
-    """Return all cells, sorted by task, seed and agent; seed i runs instance i.
+    """Return all cells, sorted by task, agent and seed; seed i runs instance i.
+
+    An agent's cells of a task follow each other, so that a worker imports it once for all of them.
 
     Raises:
         InputError: the isolation is unknown, or two agents have the same name and version.
@@ -101,8 +103,8 @@ def make_cells(
     if twice := sorted({name for name in names if names.count(name) > 1}):
         refs = ", ".join(card.ref for card, name in zip(cards, names, strict=True) if name == twice[0])
         raise InputError(f"agents of the same name and version: {refs}", field="agent", value=twice[0])
-    ordered = product(sorted(tasks, key=lambda task: task.name), sorted(seeds), cards)
-    return [Cell(task, agent, seed, seed, budget, isolation) for task, seed, agent in ordered]
+    ordered = product(sorted(tasks, key=lambda task: task.name), cards, sorted(seeds))
+    return [Cell(task, agent, seed, seed, budget, isolation) for task, agent, seed in ordered]
 
 
 def parse_shard(text: str) -> tuple[int, int]:

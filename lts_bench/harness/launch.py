@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from lts_bench.cost.compiled import MACHINE_CODE, cache_folder
 from lts_bench.harness import sealed
 from lts_bench.registry import AgentInfo
 
@@ -47,6 +48,9 @@ def start(
     """
     command = [sys.executable, "-m", module, str(descriptor), *arguments]
     environment, inherited = bare_environment(home), [descriptor]
+    if info.track == "model_based":
+        # Such an agent runs the cost model, which takes half a minute to compile.
+        environment[MACHINE_CODE] = str(cache_folder())
     if isolation == "sealed":
         environment = sealed.sandbox_environment(environment) | {"PYTHONPATH": sealed.python_path(info)}
         words = os.memfd_create("arguments")

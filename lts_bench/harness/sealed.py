@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import lts_bench
+from lts_bench.cost.compiled import MACHINE_CODE
 from lts_bench.registry import AgentInfo, is_built_in
 from lts_bench.specs.failure import InputError
 
@@ -79,7 +80,7 @@ def sandbox_arguments(info: AgentInfo) -> list[str]:
 
 def sandbox_environment(bare: dict[str, str]) -> dict[str, str]:
     """Return an agent's environment in the sandbox: that of a child, without places outside."""
-    kept = {name: value for name, value in bare.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
+    kept = {name: value for name, value in bare.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH", MACHINE_CODE)}
     return kept | {"PATH": "/usr/bin:/bin", "HOME": HOME, "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
 
 

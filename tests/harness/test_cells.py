@@ -21,8 +21,8 @@ def test_cells_come_in_one_order() -> None:
     agents = [card("b"), card("a", "2"), card("a")]
     cells = make_cells(agents, [CARD], (2, 1), BUDGET, "child")
     assert cells == make_cells(agents[::-1], [CARD], (1, 2), BUDGET, "child")
-    order = [(cell.seed, cell.agent.name, cell.agent.version) for cell in cells]
-    assert order == [(1, "a", "1"), (1, "a", "2"), (1, "b", "1"), (2, "a", "1"), (2, "a", "2"), (2, "b", "1")]
+    order = [(cell.agent.name, cell.agent.version, cell.seed) for cell in cells]
+    assert order == [("a", "1", 1), ("a", "1", 2), ("a", "2", 1), ("a", "2", 2), ("b", "1", 1), ("b", "1", 2)]
 
 
 def test_seed_i_runs_instance_i() -> None:
