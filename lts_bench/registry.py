@@ -118,15 +118,38 @@ def load_origin(origin: str) -> type[Agent]:
 
 
 def agent_digest(ref: str) -> str:
-    """Return the sha256 of the source file that defines an agent."""
+    """Return the digest of an agent's source."""
     return source_digest(describe_agent(ref))
 
 
 def source_digest(info: AgentInfo) -> str:
-    """Return the sha256 of the source file of an agent that has been described."""
+    """Return the sha256 of an agent's source file; of a built-in one that consists of several, that of their digests.
+
+    Built-in agents share modules, which are part of each, and may have data beside a module, with its name.
+    """
     if info.path is None:
         raise InputError(info.broken or "has no source file", source=info.origin, field="agent")
-    return hashlib.sha256(Path(info.path).read_bytes()).hexdigest()
+    files = _parts(Path(info.path)) if is_built_in(info) else [Path(info.path)]
+    digests = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    return digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
+
+def _parts(path: Path) -> list[Path]:
+    """Return the modules that a built-in agent consists of, with their data, sorted; nothing is imported."""
+    found, waiting = set[Path](), {path}
+    while waiting:
+        module = waiting.pop()
+        found.update(file for file in module.parent.glob(f"{module.stem}.*") if file.is_file())
+        waiting |= {shared for shared in _shared_with(module) if shared not in found}
+    return sorted(found)
+
+
+def _shared_with(path: Path) -> Iterator[Path]:
+    """Yield the modules of built-in agents that a module imports from, anywhere in its source."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(PACKAGES):
+            spec = _find_spec(node.module)
+            yield Path(str(spec and spec.origin))
 
 
 def is_built_in(info: AgentInfo) -> bool:

@@ -181,3 +181,13 @@ def test_the_digest_is_that_of_the_source(agent_file):
     agent_file.write_text(AGENT + "# changed\n", encoding="utf-8")
     assert agent_digest(ref) == hashlib.sha256((AGENT + "# changed\n").encode()).hexdigest()
     assert agent_digest("random") == hashlib.sha256(Path(describe_agent("random").path).read_bytes()).hexdigest()
+
+
+def test_the_digest_of_a_built_in_agent_is_that_of_all_it_consists_of():
+    agents, baselines = (Path(describe_agent(ref).path).parent for ref in ("ppo", "random"))
+    shared = [agents / f"{name}.py" for name in ("_adam", "_tianshou", "ppo")]
+    pretrained = [f"{name}.py" for name in ("_axes", "_history", "_moves", "_surrogate", "_transfer")]
+    weights = [agents / name for name in (*pretrained, "l2s_pretrained.npz", "l2s_pretrained.py")]
+    for ref, files in (("ppo", shared), ("l2s_pretrained", [*weights, baselines / "megatron_search.py"])):
+        digests = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+        assert agent_digest(ref) == hashlib.sha256("\n".join(digests).encode()).hexdigest()
