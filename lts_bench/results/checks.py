@@ -135,13 +135,15 @@ def check_trace(evidence: Evidence) -> Problems:
 
 
 def check_replay(evidence: Evidence) -> Problems:
-    """The replay of the trace's last strategy tells what the row says; rows of older schemas have none."""
+    """The replay of the trace's last strategy tells what the row says."""
     stored, last = evidence.row.replay, evidence.points[-1] if evidence.points else None
-    if stored is None or isinstance(last, InputError):
+    if isinstance(last, InputError):
         return
     found = None if last is None else final_replay(evidence.task, last)
-    if found is None:
-        yield Problem("replay", "is there, and there is nothing to replay")
+    if stored is None or found is None:
+        if stored is not found:
+            wrong = "is missing: run the cell again" if stored is None else "is there, and there is nothing to replay"
+            yield Problem("replay", wrong)
         return
     for field in Replay.__struct_fields__:
         told, again = getattr(stored, field), getattr(found, field)
