@@ -20,6 +20,7 @@ from lts_bench.cost.pool_model import PoolModel, pool_settings
 from lts_bench.features import task_features
 from lts_bench.reference import Reference, find_reference
 from lts_bench.space.decisions import Space
+from lts_bench.space.degrees_table import DegreesTable
 from lts_bench.space.pool_space import PoolSpace
 from lts_bench.space.strategy import Degrees
 from lts_bench.specs.cluster import Cluster, load_cluster
@@ -89,7 +90,7 @@ class Task:
         if isinstance(self.space, PoolSpace):
             return PoolModel(pool_settings(self.model, self.cluster, self.engine, self.workload), self.space)
         setting = Setting(self.model, self.cluster, self.engine, Phases.of(self.workload, self.engine))
-        return CostModel(setting, [Degrees(*row) for row in self.space.degrees.tolist()])
+        return CostModel(setting, DegreesTable(self.space.degrees))
 
     @cached_property
     def reference(self) -> Reference:

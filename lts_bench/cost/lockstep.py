@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import gammainc
 
 from lts_bench.cost.nodes import Setting
-from lts_bench.cost.rows import distinct
+from lts_bench.cost.rows import distinct_rows
+from lts_bench.space.degrees_table import DegreesTable
 from lts_bench.space.strategy import Degrees
 
 FloatArray = NDArray[np.float64]
@@ -45,10 +46,12 @@ def wait_rows(setting: Setting, degrees: Sequence[Degrees]) -> tuple[NDArray[np.
     b·pp/osl where admission is coordinated: then all ranks prefill in the same step.
     """
     prompts = setting.phases.batches / setting.phases.workload.osl
-    ranks = [1 if setting.engine.coordinated_admission else d.dp for d in degrees]
-    keys, rows = distinct(zip([d.pp for d in degrees], ranks, strict=True))
+    columns = DegreesTable.of(degrees).columns
+    ranks = np.ones_like(columns["dp"]) if setting.engine.coordinated_admission else columns["dp"]
+    keys = np.stack((columns["pp"], ranks), axis=1)
+    first, rows = distinct_rows(keys)
     waits, shares = [], []
-    for pp, dp in keys:
+    for pp, dp in keys[first].tolist():
         steps = lockstep_waits(prompts, dp) if dp > 1 else prompts
         waits.append(pp * steps)
         shares.append(prefill_shares(prompts, steps, dp))

@@ -32,6 +32,7 @@ from lts_bench.cost.pool_answer import (
 from lts_bench.cost.pool_formulas import Decode, Link, Prefill
 from lts_bench.cost.program import FloatArray, IntArray
 from lts_bench.cost.vectorised import Sums
+from lts_bench.space.degrees_table import DegreesTable
 from lts_bench.space.disaggregated import Disaggregated
 from lts_bench.space.placement import domain_size
 from lts_bench.space.pool_space import PoolSpace
@@ -61,7 +62,7 @@ class PoolModel:
         stages: Sequence[tuple[int, ...] | None] = (None, None),
     ) -> None:
         self.space, self.settings = space, settings
-        listed = [[Degrees(*row) for row in part.degrees.tolist()] for part in space.parts]
+        listed = [DegreesTable(part.degrees) for part in space.parts]
         prefill, decode = (CostModel(*each) for each in zip(settings, listed, stages, strict=True))
         self.parts = (prefill, decode)
         alone, occupied = link_seconds(settings[1], listed, space.pairs)

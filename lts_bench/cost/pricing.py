@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
-from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +12,7 @@ from lts_bench.cost.graph import Block
 from lts_bench.cost.mesh import Mesh, mesh_key
 from lts_bench.cost.nodes import Setting
 from lts_bench.cost.rows import Key, distinct, distinct_rows
+from lts_bench.space.degrees_table import DegreesTable
 from lts_bench.space.operators import Operator
 from lts_bench.space.rules import OperatorRules
 from lts_bench.space.strategy import Degrees
@@ -32,13 +31,10 @@ class Pricing:
 
     def __init__(self, setting: Setting, degrees: Sequence[Degrees]) -> None:
         self.setting = setting
-        self.degrees = tuple(degrees)
+        self.degrees = DegreesTable.of(degrees)
         self.rules = OperatorRules(setting.model)
         self.decisions = {operator.key: column for column, operator in enumerate(self.rules.operators, start=1)}
-        self.columns = {
-            field.name: np.fromiter(map(attrgetter(field.name), degrees), dtype=np.int64, count=len(degrees))
-            for field in fields(Degrees)
-        }
+        self.columns = dict(self.degrees.columns)
         self.columns["tp"] = self.columns["tx"] * self.columns["ty"]
         self.columns["stage"] = self.columns["dp"] * self.columns["tp"]
         self.two_axes = (self.columns["tx"] > 1).astype(np.int64)

@@ -204,7 +204,6 @@ def test_every_figure_of_the_replay_is_found_again(rows: list[Row], tmp_path: Pa
 
 
 def test_a_replay_of_nothing_is_named_and_so_is_a_missing_one(rows: list[Row], tmp_path: Path) -> None:
-    victim = longest(rows)
     nothing = {"best": None, "trace": (), "first_feasible": None, "status": "no_solution", "regret": 1.0}
     tampered(rows, tmp_path / "nothing", nothing)
     assert told(tmp_path / "nothing") == {("replay", "replay")}
