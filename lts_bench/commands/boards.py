@@ -30,12 +30,14 @@ def report(
     from lts_bench.console import failed_rows, print_boards, print_json, print_notes, progress_bar
     from lts_bench.report.board import board_document, boards, differences, write_board
     from lts_bench.report.embed import filled_page, page_differences
+    from lts_bench.results.levels import read_levels
     from lts_bench.results.store import read_store, write_output
 
     if check and site:
         raise InputError("a site is not checked: leave out --check, or --site", field="--site", value=str(site))
-    stored = read_store(directories or [Path("runs")])
-    found = boards(stored)
+    paths = directories or [Path("runs")]
+    stored = read_store(paths)
+    found = boards(stored, read_levels(paths))
     wrong = _missing(found)
     if check:
         wrong += [line for board in found for line in differences(board, out)]

@@ -87,6 +87,9 @@ def verify(
     ] = None,
     isolation: Isolation = "child",
     workers: Workers = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="levels.yaml", help="Add the level of each agent, for badges.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check results: well-formed, complete, every stored strategy scored again; on demand, agents run again."""
@@ -95,6 +98,7 @@ def verify(
     from lts_bench.console import print_json, print_notes, progress_bar
     from lts_bench.harness.reverify import verify_by_running
     from lts_bench.harness.rig import Demand
+    from lts_bench.results.levels import reached, record_levels
     from lts_bench.results.verification import verification_document, verification_lines
     from lts_bench.results.verification import verify as check_results
 
@@ -113,6 +117,8 @@ def verify(
         print_notes([f"salt: {demand.salt}"])
         with progress_bar() as progress:
             found += verify_by_running(paths, demand, progress)
+    if record:
+        record_levels(record, reached(paths, found, demand.levels))
     document = verification_document(found)
     if as_json:
         print_json(document)

@@ -18,6 +18,7 @@ from lts_bench.harness.execute import identify_tasks, worker_pool
 from lts_bench.harness.identify import identify_agents
 from lts_bench.registry import describe_agent
 from lts_bench.results.card import CARD_FILE, read_card
+from lts_bench.results.levels import LevelName
 from lts_bench.results.schema import Row
 from lts_bench.results.store import result_files
 from lts_bench.specs.failure import InputError
@@ -49,6 +50,13 @@ class Demand(msgspec.Struct, frozen=True):
     def runs_agents(self) -> bool:
         """Whether anything is to be run."""
         return self.rerun > 0 or self.heldout > 0 or self.audit
+
+    @property
+    def levels(self) -> tuple[LevelName, ...]:
+        """The levels of verification that it may give: agents that are not sealed could help themselves."""
+        if self.isolation != "sealed" or not self.rerun:
+            return ()
+        return ("L2", "L3") if self.heldout and self.audit else ("L2",)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,17 @@ import msgspec
 from lts_bench.report.figure_tables import FIGURE_TABLES
 from lts_bench.report.leaderboard import Board, make_board
 from lts_bench.report.tables import leaderboard_csv, leaderboard_markdown, summary_markdown, tasks_csv
+from lts_bench.results.levels import Level
 from lts_bench.results.store import Stored, write_atomically
 
 
-def boards(stored: Stored) -> list[Board]:
-    """Return a board per suite that the rows belong to.
+def boards(stored: Stored, recorded: Sequence[Level] = ()) -> list[Board]:
+    """Return a board per suite that the rows belong to, with the levels that are recorded of these rows.
 
     Raises:
         InputError: there are no rows, no suite holds them, or none has an optimum.
     """
-    found = [make_board(grid, stored.rows.values()) for grid in stored.suites()]
+    found = [make_board(grid, stored.rows.values(), recorded) for grid in stored.suites()]
     return [board for board in found if board.entries]
 
 

@@ -21,6 +21,7 @@ from lts_bench.report.statistics import (
     wilson,
 )
 from lts_bench.results.grids import Grid
+from lts_bench.results.levels import Level, labelled, rows_digest
 from lts_bench.results.schema import FAILED, Row
 
 TRACKS = ("search", "heuristic", "pretrained", "model_based", "oracle")
@@ -70,6 +71,7 @@ class Board(msgspec.Struct, frozen=True):
         task_scores: mean scores per task and agent.
         stale: rows of older cost models, which are left out.
         bounds: cells whose score is measured against a bound, as the optimum is not certified.
+        levels: verification levels that are recorded of these very rows, by agent.
     """
 
     grid: Grid
@@ -78,6 +80,7 @@ class Board(msgspec.Struct, frozen=True):
     task_scores: dict[str, dict[str, float | None]]
     stale: int
     bounds: int
+    levels: dict[str, str]
 
     @property
     def missing(self) -> int:
@@ -105,8 +108,8 @@ class Board(msgspec.Struct, frozen=True):
         return np.array(found).reshape(-1, len(self.grid.tasks), len(self.grid.seeds))
 
 
-def make_board(grid: Grid, rows: Iterable[Row]) -> Board:
-    """Build the board of a suite from the rows that belong to it."""
+def make_board(grid: Grid, rows: Iterable[Row], recorded: Iterable[Level] = ()) -> Board:
+    """Build the board of a suite from the rows that belong to it, and the levels that are recorded of agents' rows."""
     mine = grid.own_rows(rows)
     current = current_rows(mine)
     agents = by_agent(current)
@@ -114,7 +117,9 @@ def make_board(grid: Grid, rows: Iterable[Row]) -> Board:
     tasks = {task: {agent: _task_score(grid, task, cells) for (_, agent), cells in agents.items()}
              for task in sorted(grid.tasks)}  # fmt: skip
     bounds = sum(row.optimum is not None and not row.optimum.certified for row in current)
-    return Board(grid, tuple(entries), agents, tasks, stale=len(mine) - len(current), bounds=bounds)
+    told = [each for each in recorded if each.suite == grid.name]
+    levels = {each.agent: each.level for each in told if each.rows == rows_digest(labelled(mine, each.agent))}
+    return Board(grid, tuple(entries), agents, tasks, len(mine) - len(current), bounds, levels)
 
 
 def _track_entries(grid: Grid, track: str, agents: dict[tuple[str, str], Cells]) -> list[Entry]:

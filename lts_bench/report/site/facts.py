@@ -18,11 +18,10 @@ def isolation(cells: Cells) -> list[str]:
     return sorted({row.isolation for row in cells.values()})
 
 
-def level(entry: Entry, cells: Cells) -> list[str]:
-    """Return the verification level that the rows show by themselves: L0 where all are there and well-formed.
-
-    The levels above need the task to be scored or the agent to be run again: ``lts-bench verify``.
-    """
+def level(board: Board, entry: Entry, cells: Cells) -> list[str]:
+    """Return the recorded verification level, else L0 where all rows are there and well-formed."""
+    if recorded := board.levels.get(entry.agent):
+        return [recorded]
     well_formed = not any(any(check(row)) for row in cells.values() for check in L0.values())
     return ["L0"] if well_formed and not entry.missing else []
 

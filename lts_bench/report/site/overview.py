@@ -41,7 +41,7 @@ def board_table(boards: Sequence[Board], caption: str, agent: str | None = None)
 def _board_row(board: Board, entry: Entry) -> list[Cell]:
     cells, name = board.cells[entry.track, entry.agent], board.grid.name
     unranked = "not ranked" if entry.track == UNRANKED_TRACK else NONE
-    badges = (*isolation(cells), *level(entry, cells))
+    badges = (*isolation(cells), *level(board, entry, cells))
     return [
         Cell(unranked) if entry.rank is None else numeric(entry.rank, "d"),
         Cell(entry.agent, href=agent_page(entry.agent)),
