@@ -116,7 +116,7 @@ class Meter:
             raise InputError("no such feedback", field="feedback", value=feedback, legal=("graded", "flat"))
         self.budget, self.feedback, self.space = budget, feedback, space
         self._evaluate, self._clock, self._started = evaluate, clock, clock()
-        self._seen: set[bytes] = set()
+        self._asked: list[tuple[np.ndarray, np.ndarray]] = []
         self.used = self.illegal = self.infeasible = 0
         self.first_feasible: int | None = None
         self.trace: list[Improvement] = []
@@ -129,7 +129,11 @@ class Meter:
     @property
     def unique(self) -> int:
         """Different strategies among the evaluated vectors that name existing choices; not counted without a limit."""
-        return len(self._seen)
+        if not self._asked:
+            return 0
+        rows, legal = (np.concatenate(parts) for parts in zip(*self._asked, strict=True))
+        rows[legal] = self.space.canonical(rows[legal])
+        return len(np.unique(rows, axis=0))
 
     @property
     def best(self) -> Improvement | None:
@@ -169,7 +173,7 @@ class Meter:
         self.infeasible += int(np.count_nonzero(answers["legal"] & ~feasible))
         # A training without a limit would fill the memory.
         if self.budget != UNLIMITED:
-            self._remember(rows[valid], answers["legal"][valid])
+            self._asked.append((rows[valid], answers["legal"][valid]))
         if self.first_feasible is None and feasible.any():
             self.first_feasible = self.used + 1 + int(np.argmax(feasible))
         goodput = np.where(feasible, answers["goodput_per_npu"], 0.0)
@@ -182,13 +186,6 @@ class Meter:
                 for i in np.flatnonzero(goodput > best_before)
             )
         self.used += len(rows)
-
-    def _remember(self, rows: np.ndarray, legal: np.ndarray) -> None:
-        if not len(rows):
-            return
-        distinct = rows.copy()
-        distinct[legal] = self.space.canonical(rows[legal])
-        self._seen.update(distinct.view(f"V{distinct.itemsize * distinct.shape[1]}").ravel().tolist())
 
 
 def readable_rows(vectors: Any, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

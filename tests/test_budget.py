@@ -136,7 +136,7 @@ def test_duplicates_cost_and_are_told_apart_by_their_canonical_form():
 def test_nothing_is_remembered_without_a_limit():
     unlimited = Meter(TASK.evaluate, UNLIMITED, TASK.space)
     unlimited.evaluate(sample(40))
-    assert (unlimited.used, unlimited.unique, len(unlimited._seen)) == (40, 0, 0)
+    assert (unlimited.used, unlimited.unique, len(unlimited._asked)) == (40, 0, 0)
     assert unlimited.best is not None
 
 
