@@ -96,6 +96,7 @@ def verify(
     import secrets
 
     from lts_bench.console import print_json, print_notes, progress_bar
+    from lts_bench.harness.execute import worker_pool
     from lts_bench.harness.reverify import verify_by_running
     from lts_bench.harness.rig import Demand
     from lts_bench.results.levels import reached, record_levels
@@ -103,7 +104,8 @@ def verify(
     from lts_bench.results.verification import verify as check_results
 
     paths = directories or [Path("runs")]
-    found = check_results(paths)
+    with worker_pool(workers or cores()) as pool:
+        found = check_results(paths, pool.map)
     demand = Demand(
         rerun=rerun,
         heldout=heldout,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,12 @@ def verification_lines(document: Mapping[str, Any]) -> list[str]:
     return [*lines, f"{len(checks)} checks, {document['failed']} failed"]
 
 
-def verify(paths: Sequence[Path]) -> list[Record]:
+def verify(paths: Sequence[Path], each: Callable[..., Iterable[list[Record]]] = map) -> list[Record]:
     """Check all rows of some directories, the suites that they belong to and these suites' certificates.
+
+    Args:
+        paths: directories or files of results.
+        each: calls a function with every task's arguments, as ``map`` does; an executor's does it in several processes.
 
     Raises:
         InputError: a path does not exist, or there are no results.
@@ -61,9 +65,10 @@ def verify(paths: Sequence[Path]) -> list[Record]:
         if row.task_digest not in tasks:
             message = "no suite here has this task: the row is not scored again"
             found.append(Record("L1", "task", False, sources[row.run_id], "task", message))
-    for digest, spec in sorted(tasks.items(), key=lambda each: each[1].name):
-        found += _rescored(Task(spec), [row for row in current if row.task_digest == digest], sources)
-    return found
+    specs = sorted(tasks.values(), key=lambda spec: spec.name)
+    of_task = {spec: [row for row in current if tasks.get(row.task_digest) == spec] for spec in specs}
+    files = [{row.run_id: sources[row.run_id] for row in mine} for mine in of_task.values()]
+    return found + list(chain.from_iterable(each(_rescored, specs, of_task.values(), files)))
 
 
 def _well_formed(row: Row, source: str) -> Iterator[Record]:
@@ -142,19 +147,20 @@ def _identified(
             yield from records("L1", "task", sources[row.run_id], check_task(row, task))
 
 
-def _rescored(task: Task, rows: list[Row], sources: Mapping[str, str]) -> Iterator[Record]:
+def _rescored(spec: TaskSpec, rows: list[Row], sources: Mapping[str, str]) -> list[Record]:
     """Score the rows of a task again, and the certificates of its instances."""
+    task, found = Task(spec), list[Record]()
     stored = {number for digest, _, number in stored_certificates() if digest == task.digest}
     for number in sorted(stored | {row.instance for row in rows}):
         mine = [row for row in rows if row.instance == number]
         try:
             certificate = certificate_of(task, number)
         except InputError as error:
-            for row in mine:
-                yield Record("L1", "optimum", False, sources[row.run_id], "optimum", str(error))
+            found += [Record("L1", "optimum", False, sources[row.run_id], "optimum", str(error)) for row in mine]
             continue
         drawn = task.instance(number, certificate.draw)
         title = f"certificate of {task.name} instance {number}"
-        yield from records("L1", "certificate", title, check_certificate(drawn, certificate))
+        found += records("L1", "certificate", title, check_certificate(drawn, certificate))
         for row, (name, check) in product(mine, L1.items()):
-            yield from records("L1", name, sources[row.run_id], check(Evidence(row, task, drawn, certificate)))
+            found += records("L1", name, sources[row.run_id], check(Evidence(row, task, drawn, certificate)))
+    return found
