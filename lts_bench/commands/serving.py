@@ -82,14 +82,21 @@ def replay(
     accepted_tokens: Annotated[float, typer.Option(help="Tokens gained in a decode step, with speculation.")] = 1.0,
     drafted_tokens: Annotated[int, typer.Option(min=0, help="Tokens verified beside the next one.")] = 0,
     price_per_hour: Annotated[float | None, typer.Option(min=0, help="Price of a device.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw latencies and attainment against the rate.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a strategy: latencies, attainment of the SLOs, the highest rate that attains them."""
     from lts_bench.console import print_fields, print_json, read_strategy
+    from lts_bench.report.latency_plot import latency_figure, plot_kind
+    from lts_bench.results.store import write_output
+    from lts_bench.serving.rate_sweep import rate_sweep
     from lts_bench.serving.read_trace import read_trace
     from lts_bench.serving.replay_document import Options, load_served, replay_document
     from lts_bench.serving.slo import parse_slo
 
+    kind = plot_kind(plot) if plot else ""
     requests = read_trace(trace)
     served, requests = load_served(
         model=model,
@@ -105,6 +112,9 @@ def replay(
     options = Options(router, prefix_reuse, accepted_tokens, drafted_tokens, price_per_hour)
     document = replay_document(served, requests, options, rate_scale)
     (print_json if as_json else print_fields)(document)
+    if plot:
+        points = rate_sweep(served, requests, options, document["search"]["rate_scale"] or rate_scale)
+        write_output(plot, latency_figure(points, served.workload.slo, kind))
 
 
 def calibrate(
