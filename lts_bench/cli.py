@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -12,7 +13,7 @@ from lts_bench.specs.failure import InputError
 from lts_bench.validate.cli import app as validate
 
 BAD_INPUT = 2
-COMMANDS = {
+COMMANDS: dict[str, Callable[..., None]] = {
     "run": results.run,
     "report": boards.report,
     "claims": boards.claims,

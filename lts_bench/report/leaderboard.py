@@ -80,7 +80,7 @@ class Board(msgspec.Struct, frozen=True):
     task_scores: dict[str, dict[str, float | None]]
     stale: int
     bounds: int
-    levels: dict[str, str]
+    levels: Mapping[str, str]
 
     @property
     def missing(self) -> int:

@@ -6,7 +6,7 @@ L0: well-formed and complete; L1: scored again; L2: some cells run again; L3: ru
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Literal
@@ -94,14 +94,18 @@ def reached(paths: Sequence[Path], found: Sequence[Record], ran: Sequence[LevelN
     broken: dict[str, set[str]] = {label: set() for label in labels}
     for record in failures:
         # What no agent can be blamed for counts against all.
-        named = {agents.get(record.file), record.field, record.file.partition(" ")[0]} & labels
+        named = {agents.get(record.file, ""), record.field, record.file.partition(" ")[0]} & labels
         for label in named or labels:
             broken[label].add("L3" if record.level == "audit" else record.level)
     levels = []
     for grid in stored.suites():
         mine = grid.own_rows(stored.rows.values())
         for label in sorted({row.label for row in mine}):
-            passed = takewhile(lambda each, wrong=broken[label]: each not in wrong, (*ALWAYS, *ran))
-            if level := max(passed, default=None):
+            if level := _passed((*ALWAYS, *ran), broken[label]):
                 levels.append(Level(grid.name, label, level, rows_digest(labelled(mine, label))))
     return levels
+
+
+def _passed(checked: Sequence[LevelName], broken: Collection[str]) -> LevelName | None:
+    """Return the highest level up to which none is broken."""
+    return max(takewhile(lambda level: level not in broken, checked), default=None)
