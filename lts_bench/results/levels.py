@@ -100,9 +100,11 @@ def reached(paths: Sequence[Path], found: Sequence[Record], ran: Sequence[LevelN
     levels = []
     for grid in stored.suites():
         mine = grid.own_rows(stored.rows.values())
-        for label in sorted({row.label for row in mine}):
-            if level := _passed((*ALWAYS, *ran), broken[label]):
-                levels.append(Level(grid.name, label, level, rows_digest(labelled(mine, label))))
+        levels += [
+            Level(grid.name, label, level, rows_digest(labelled(mine, label)))
+            for label in sorted({row.label for row in mine})
+            if (level := _passed((*ALWAYS, *ran), broken[label]))
+        ]
     return levels
 
 
