@@ -12,13 +12,9 @@ from lts_bench.serving.link import transfer_ends
 from lts_bench.serving.policy import Policy
 from lts_bench.serving.replay import Replayed, Replicas, simulated
 from lts_bench.serving.state import Simulation
-from lts_bench.serving.step_tables import Served
+from lts_bench.serving.step_tables import Place, Served
 from lts_bench.serving.trace import Trace
 from lts_bench.space.disaggregated import Disaggregated
-from lts_bench.specs.cluster import Cluster
-from lts_bench.specs.engine import Engine
-from lts_bench.specs.model import Model
-from lts_bench.specs.workload import Workload
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -27,17 +23,9 @@ ANY_TOKENS = 2**62
 
 
 @dataclass(frozen=True, eq=False)
-class ServedPools:
-    """A strategy of two pools that serves a model under an engine.
+class ServedPools(Place):
+    """A strategy of two pools that serves a model under an engine."""
 
-    Attributes:
-        workload: mean lengths, and the memory to plan with.
-    """
-
-    model: Model
-    cluster: Cluster
-    engine: Engine
-    workload: Workload
     strategy: Disaggregated
 
     @property

@@ -22,8 +22,8 @@ FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Served:
-    """A strategy that serves a model under an engine.
+class Place:
+    """Where a strategy serves.
 
     Attributes:
         workload: mean lengths, and the memory to plan with.
@@ -33,6 +33,12 @@ class Served:
     cluster: Cluster
     engine: Engine
     workload: Workload
+
+
+@dataclass(frozen=True, eq=False)
+class Served(Place):
+    """A strategy that serves a model under an engine."""
+
     strategy: Strategy
 
     def cost(self, phases: Phases) -> tuple[CostModel, NDArray[np.int64]]:
