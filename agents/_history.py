@@ -26,23 +26,32 @@ class History:
     """The strategies evaluated in a run.
 
     Attributes:
-        vectors: (n, d) the best ones, best first, as many as are kept.
+        vectors: (n, d) the best ones, best first, as many as are kept, or the best of as many degrees.
         values: (n,) what they are worth.
     """
 
-    def __init__(self, space: Space, kept: int) -> None:
-        self._space, self._kept = space, kept
+    def __init__(self, space: Space, kept: int, apart: bool = False) -> None:
+        """Begin empty.
+
+        Args:
+            space: of the strategies.
+            kept: the most strategies in ``vectors``.
+            apart: whether these are of distinct degrees.
+        """
+        self._space, self._kept, self._apart = space, kept, apart
         self._seen: set[bytes] = set()
         self.vectors = np.empty((0, len(space.sizes)), dtype=np.int64)
         self.values = np.empty(0)
 
     def add(self, vectors: np.ndarray, found: np.ndarray) -> None:
         """Take in vectors (n, d) and their values (n,)."""
-        fresh = self._fresh(vectors)
+        fresh = self.fresh(vectors)
         self._seen.update(vector.tobytes() for vector in vectors)
         merged, worth = np.concatenate((self.vectors, vectors[fresh])), np.concatenate((self.values, found[fresh]))
-        order = np.argsort(-worth, kind="stable")[: self._kept]
-        self.vectors, self.values = merged[order], worth[order]
+        order = np.argsort(-worth, kind="stable")
+        if self._apart:
+            order = order[np.sort(np.unique(merged[order, 0], return_index=True)[1])]
+        self.vectors, self.values = merged[order[: self._kept]], worth[order[: self._kept]]
 
     def propose(self, draw: Callable[[], np.ndarray], rng: np.random.Generator) -> np.ndarray:
         """Return strategies that were not evaluated before, as far as a few draws find such.
@@ -53,19 +62,19 @@ class History:
         """
         proposed = self._space.canonical(draw())
         for _ in range(ATTEMPTS):
-            if not (old := ~self._fresh(proposed)).any():
+            if not (old := ~self.fresh(proposed)).any():
                 return proposed
             proposed[old] = self._space.canonical(draw())[old]
-        old = ~self._fresh(proposed)
+        old = ~self.fresh(proposed)
         proposed[old] = self._space.canonical(self._space.sample(int(old.sum()), rng))
         return proposed
 
     def unseen(self, vectors: np.ndarray) -> np.ndarray:
         """Return those of the vectors that were not evaluated before, each once."""
-        fresh: np.ndarray = vectors[self._fresh(vectors)]
+        fresh: np.ndarray = vectors[self.fresh(vectors)]
         return fresh
 
-    def _fresh(self, vectors: np.ndarray) -> np.ndarray:
+    def fresh(self, vectors: np.ndarray) -> np.ndarray:
         """Return (n,) which vectors were not evaluated before and are the first of their kind."""
         keys = [vector.tobytes() for vector in vectors]
         first = {key: row for row, key in reversed(list(enumerate(keys)))}

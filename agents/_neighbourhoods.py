@@ -72,6 +72,14 @@ class Neighbourhoods:
         both = np.concatenate([np.where(sets, letters[..., [axis, axis]], letters) for axis in (0, 1)])
         return self._axes.written(np.tile(vector, (len(both), 1)), both)
 
+    def crossed(self, vector: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return one axis, or both, with the letters of one axis, or both, of other strategies (k, d)."""
+        own, taken = self._axes.letters(np.tile(vector, (len(others), 1))), self._axes.letters(others)
+        first = [(taken[..., axis], own[..., 1]) for axis in (0, 1)]
+        second = [(own[..., 0], taken[..., axis]) for axis in (0, 1)]
+        letters = np.concatenate([np.stack(pair, axis=2) for pair in first + second] + [taken])
+        return self._axes.written(np.tile(vector, (len(letters), 1)), letters)
+
 
 def _with(vector: np.ndarray, decisions: list[int], options: np.ndarray) -> np.ndarray:
     near = np.tile(vector, (len(options), 1))

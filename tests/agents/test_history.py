@@ -30,6 +30,18 @@ def test_the_best_are_kept_once_each():
     assert np.array_equal(history.vectors, vectors[[49, 48, 47]])
 
 
+def test_the_best_of_distinct_degrees_are_kept():
+    rng = np.random.default_rng(0)
+    vectors = rng.permutation(np.unique(SPACE.sample(60, rng), axis=0))
+    worth = np.arange(float(len(vectors)))
+    history = History(SPACE, 4, apart=True)
+    for part in np.array_split(np.arange(len(vectors)), 6):
+        history.add(vectors[part], worth[part])
+    best = sorted((worth[vectors[:, 0] == degrees].max() for degrees in np.unique(vectors[:, 0])), reverse=True)
+    assert history.values.tolist() == best[:4]
+    assert len(set(history.vectors[:, 0].tolist())) == 4
+
+
 def test_what_was_evaluated_is_not_proposed_again():
     history, rng = History(SPACE, 1), np.random.default_rng(0)
     old, new = (

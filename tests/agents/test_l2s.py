@@ -11,12 +11,15 @@ import pytest
 from fakes import ToySpace, ToyTask
 
 from lts_bench.baselines.random import RandomSearch
+from lts_bench.budget import parse_budget
+from lts_bench.problem import LocalProblem
 from lts_bench.testing import AgentConformance
 from lts_bench.testing.conformance import run_agent
 
 torch = pytest.importorskip("torch", reason="the extra 'rl' is not installed")
 
-from lts_bench.agents._moves import operator_masks  # noqa: E402
+from lts_bench.agents._edits import Editor, Edits  # noqa: E402
+from lts_bench.agents._history import History  # noqa: E402
 from lts_bench.agents.l2s import L2S, Policy, advantages  # noqa: E402
 
 TESTS = str(Path(__file__).parents[1])
@@ -44,17 +47,13 @@ class TestL2SWithoutElites(TestL2S):
     agent = WithoutElites
 
 
-def policy(elites: int, exploration: float = 0.0) -> Policy:
+def scene(elites: int) -> tuple[Policy, Edits, np.ndarray]:
+    """An untrained policy, all edits of some strategies, and these."""
     torch.manual_seed(0)
-    return Policy(SPACE, elites, hidden=16, exploration=exploration)
-
-
-def sampled(count: int, seed: int = 0) -> np.ndarray:
-    return SPACE.sample(count, np.random.default_rng(seed))
-
-
-def masks(vectors: np.ndarray):
-    return torch.as_tensor(operator_masks(SPACE, vectors[:, 0]))
+    starts = SPACE.sample(3, np.random.default_rng(0))
+    editor = Editor(SPACE, near=4, flat=0.05, rng=np.random.default_rng(0))
+    edits = editor.edits(starts, np.ones(3), starts[:elites], History(SPACE, 1))
+    return Policy(SPACE, editor.kinds, elites, hidden=16), edits, starts
 
 
 def test_it_beats_random_search():
@@ -63,59 +62,45 @@ def test_it_beats_random_search():
         assert run_agent(L2S, task, 300).best.goodput_per_npu > 1.2 * random
 
 
-def test_what_it_draws_is_legal_and_starts_from_the_elites_in_turn():
-    elites = sampled(4)
-    drawn = policy(4).draw(torch.as_tensor(elites), 400)
-    assert SPACE.legal(drawn).all()
-    alike = (drawn[:, None] == elites).mean(axis=2)
-    own = alike[np.arange(400), np.arange(400) % 4].mean()
-    assert own > 0.6 > alike.mean()
+@pytest.mark.parametrize("elites", [0, 3])
+def test_all_scores_begin_as_0(elites: int):
+    policy, edits, starts = scene(elites)
+    assert policy(edits, starts, starts[:elites]).tolist() == [0.0] * len(edits.prior)
 
 
-def test_likelihoods_are_those_of_what_is_drawn():
-    """Over all choices of one decision they sum to 1."""
-    policy_, elites = policy(2), torch.as_tensor(sampled(2))
-    vectors = torch.as_tensor(np.repeat(sampled(1, seed=1), 16, axis=0))
-    vectors[:, 3] = torch.arange(16)
-    rows = vectors[masks(vectors.numpy())[0, 2]]
-    total = sum(
-        policy_(elites, row[None].expand(2, -1), masks(row[None].expand(2, -1).numpy()))[0][0, 3].exp() for row in rows
-    )
-    assert total.item() == pytest.approx(1.0, abs=1e-5)
+def test_trained_scores_depend_on_the_elites_that_are_seen():
+    policy, edits, starts = scene(3)
+    torch.nn.init.normal_(policy.network[-1].weight)
+    seen, others = (policy(edits, starts, elites) for elites in (starts, starts[::-1].copy()))
+    assert (seen - others).abs().max() > 1e-3
 
 
-def test_exploration_leaves_every_legal_choice_some_likelihood():
-    vectors = sampled(200, seed=2)
-    decisions = len(SPACE.sizes)
-    likelihood, entropy = policy(3, exploration=0.9)(
-        torch.as_tensor(sampled(3)), torch.as_tensor(vectors), masks(vectors)
-    )
-    assert likelihood.exp().min() >= 0.9 / decisions / max(SPACE.sizes) * 0.99
-    assert torch.isfinite(entropy)
+def test_what_improved_becomes_likelier_and_with_it_the_same_edit_of_other_starts():
+    agent = L2S(learning_rate=0.03)
+    agent.start(LocalProblem.of(ToyTask(), parse_budget("e100")), np.random.default_rng(0))
+    answers = ToyTask().evaluate(vectors := agent.ask(32))
+    agent.tell(vectors, answers)
+    vectors = agent.ask(32)
+    edits, chosen, before = agent._edits, agent._chosen, agent._drawn_from
+    answers = np.zeros(len(vectors), dtype=answers.dtype)
+    answers["feasible"], answers["goodput_per_npu"][0] = True, 1e6
+    agent.tell(vectors, answers)
+    gained = (agent._scored() - before).detach().numpy()
+    assert gained[chosen[0]] > 0
+    alike = (edits.kinds == edits.kinds[chosen[0]]) & (edits.vectors[:, 0] == edits.vectors[chosen[0], 0])
+    assert gained[alike].mean() > gained.mean()
 
 
-def test_without_elites_nothing_is_copied():
-    vectors = sampled(50)
-    likelihood, _ = policy(0)(
-        torch.zeros((0, len(SPACE.sizes)), dtype=torch.int64), torch.as_tensor(vectors), masks(vectors)
-    )
-    legal = operator_masks(SPACE, vectors[:, 0]).sum(axis=2)
-    assert likelihood[:, 1:].detach().exp().numpy() * legal == pytest.approx(np.ones(legal.shape), abs=0.3)
-
-
-def test_gradients_are_finite_where_choices_are_illegal():
-    policy_, vectors = policy(2), sampled(20)
-    drawn = policy_.draw(torch.as_tensor(vectors[:2]), 20)
-    _, entropy = policy_(torch.as_tensor(vectors[:2]), torch.as_tensor(drawn), masks(drawn))
-    entropy.backward()
-    assert all(torch.isfinite(each.grad).all() for each in policy_.parameters() if each.grad is not None)
-
-
-def test_advantages_rank_goodput_before_violations():
-    gains = advantages(np.array([2.0, 1.0, -0.1, -3.0, -9.0]), best=2.0)[:, 0].tolist()
-    assert gains[0] > gains[1] > gains[2] > gains[3] == gains[4]
+def test_advantages_are_of_improvements_alone():
+    gains = advantages(np.array([2.0, 1.0, 1.9, -3.0]), np.array([1.9, 2.0, 1.9, -1.0]), best=2.0).tolist()
+    assert gains[0] > 0 > gains[1] == gains[2] == gains[3]
     assert sum(gains) == pytest.approx(0.0, abs=1e-5)
-    assert advantages(np.zeros(3), best=0.0)[:, 0].tolist() == [0.0] * 3
+    assert advantages(np.ones(3), np.ones(3), best=1.0).tolist() == [0.0] * 3
+
+
+def test_improvements_far_below_the_best_hardly_count():
+    gains = advantages(np.array([0.4, 2.0, 0.0]), np.array([0.2, 1.9, 0.0]), best=2.0).tolist()
+    assert gains[1] > 10 * (gains[0] - gains[2])
 
 
 def test_a_run_does_not_import_torchs_compiler():

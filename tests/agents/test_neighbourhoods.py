@@ -50,6 +50,17 @@ def test_runs_take_the_letters_of_the_other_axis(neighbourhoods: Neighbourhoods,
     assert ((near != vector).sum(axis=1) <= 3).all()
 
 
+def test_letters_are_taken_from_others_axis_by_axis(neighbourhoods: Neighbourhoods, vector: np.ndarray):
+    other = ToySpace().sample(1, np.random.default_rng(2))
+    axes = Axes(ToySpace())
+    (x, y), (u, v) = (np.moveaxis(axes.letters(each), 2, 1)[0] for each in (vector[np.newaxis], other))
+    crossed = neighbourhoods.crossed(vector, other)
+    assert (crossed[:, 0] == vector[0]).all()
+    found = [pair.tolist() for pair in np.moveaxis(axes.letters(crossed), 2, 1)]
+    assert found == [[a.tolist(), b.tolist()] for a, b in ((u, y), (v, y), (x, u), (x, v), (u, v))]
+    assert neighbourhoods.crossed(vector, other[:0]).shape == (0, len(vector))
+
+
 def test_all_leave_the_vector_as_it_is(neighbourhoods: Neighbourhoods, vector: np.ndarray):
     before = vector.copy()
     for neighbourhood in neighbourhoods.all:
