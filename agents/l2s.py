@@ -30,6 +30,13 @@ class L2S(AskTell):
     ratio what edits improve. It begins as a prior that prefers the better elites, and stays mixed with it. With
     ``elites=0`` it edits what it evaluated last and sees nothing but what it has learned. The code of the paper is not
     public: idea and name are its, all else is not.
+
+    Tuned on 16 tasks of the suite train at e1k, 2 to 4 seeds each, some 25 settings, 1.9 million evaluations: elites 4
+    to 12, temperature 0.01 to 0.05, batches of 4 and 8, first 16 and 32, flat 0 and 0.05, exploration 0 and 0.5,
+    learning rates 0 to 0.05, advantages that count losses. Elites of distinct degrees gained most (0.83 to 0.92 of the
+    optimum). To prefer what other elites have, to count losses, and learning rates from 0.01 without exploration did
+    harm. What is learned within 1,000 evaluations is worth 0.003 beside a learning rate of 0 on 40 tasks, within the
+    noise: the prior, the elites and that nothing is tried twice do the rest.
     """
 
     name, version, track, anytime = "l2s", "2", "search", True
