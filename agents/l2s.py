@@ -99,15 +99,17 @@ class L2S(AskTell):
         if not self.parameters["elites"]:
             return np.ones(len(self._before))
         worth = relative(self._before, self._before[0])
-        weights: np.ndarray = np.exp((worth - worth[0]) / self.parameters["temperature"])
+        # None is 0, so that those of the worst can be drawn where all edits of the others were tried.
+        weights: np.ndarray = np.exp(((worth - worth[0]) / self.parameters["temperature"]).clip(-200.0))
         return weights
 
     def _likelihood(self, edits: Edits, starts: np.ndarray, elites: np.ndarray) -> torch.Tensor:
         """Return (n,) the logarithms of how likely each edit is drawn."""
         prior = torch.as_tensor(edits.prior, dtype=torch.float32)
         learned = (prior.log() + self._policy(edits, starts, elites)).softmax(dim=0)
-        mixed = (1.0 - self.parameters["exploration"]) * learned + self.parameters["exploration"] * prior
-        return mixed.log()
+        mixed: torch.Tensor = (1.0 - self.parameters["exploration"]) * learned + self.parameters["exploration"] * prior
+        # At 0 the gradient would be infinite.
+        return mixed.clamp_min(torch.finfo(torch.float32).tiny).log()
 
     def _learn(self, gains: torch.Tensor) -> None:
         """Make edits that improved likelier, others of their batch less likely (PPO, arXiv 1707.06347)."""

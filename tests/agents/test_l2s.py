@@ -103,6 +103,16 @@ def test_improvements_far_below_the_best_hardly_count():
     assert gains[1] > 10 * (gains[0] - gains[2])
 
 
+@pytest.mark.parametrize("devices", [1, 8])
+def test_without_exploration_and_where_all_edits_were_tried_it_goes_on(devices: int):
+    agent, task = L2S(flat=0.0, exploration=0.0, elites=2, near=1), ToyTask(memory_limit_bytes=2.0)
+    task.space = ToySpace(devices)
+    problem = LocalProblem.of(task, parse_budget("e1k"))
+    agent.run(problem, np.random.default_rng(0))
+    assert problem.remaining == 0
+    assert all(torch.isfinite(each).all() for each in agent._policy.parameters())
+
+
 def test_a_run_does_not_import_torchs_compiler():
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from fakes import ToyTask;"
