@@ -23,6 +23,7 @@ def report(
     page: Annotated[
         Path | None, typer.Option(metavar="FILE.md", help="Also fill the blocks of boards in this page.")
     ] = None,
+    suite: Annotated[list[str] | None, typer.Option(help="Only this suite; repeatable (default: all).")] = None,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; compare with what is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -37,7 +38,7 @@ def report(
         raise InputError("a site is not checked: leave out --check, or --site", field="--site", value=str(site))
     paths = directories or [Path("runs")]
     stored = read_store(paths)
-    found = boards(stored, read_levels(paths))
+    found = boards(stored, read_levels(paths), suite)
     wrong = _missing(found)
     if check:
         wrong += [line for board in found for line in differences(board, out)]

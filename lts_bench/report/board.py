@@ -13,15 +13,26 @@ from lts_bench.report.leaderboard import Board, make_board
 from lts_bench.report.tables import leaderboard_csv, leaderboard_markdown, summary_markdown, tasks_csv
 from lts_bench.results.levels import Level
 from lts_bench.results.store import Stored, write_atomically
+from lts_bench.specs.failure import InputError, did_you_mean
 
 
-def boards(stored: Stored, recorded: Sequence[Level] = ()) -> list[Board]:
+def boards(stored: Stored, recorded: Sequence[Level] = (), names: Sequence[str] | None = None) -> list[Board]:
     """Return a board per suite that the rows belong to, with the levels that are recorded of these rows.
 
+    Args:
+        stored: the rows.
+        recorded: levels of these or other rows.
+        names: of the suites; None for all that there are.
+
     Raises:
-        InputError: there are no rows, no suite holds them, or none has an optimum.
+        InputError: there are no rows, no suite holds them, none has an optimum, or there is no such suite.
     """
-    found = [make_board(grid, stored.rows.values(), recorded) for grid in stored.suites()]
+    grids = {grid.name: grid for grid in stored.suites()}
+    for name in names or ():
+        if name not in grids:
+            raise InputError(f"no results of it{did_you_mean(name, grids)}", field="suite", value=name, legal=[*grids])
+    chosen = [grid for name, grid in grids.items() if names is None or name in names]
+    found = [make_board(grid, stored.rows.values(), recorded) for grid in chosen]
     return [board for board in found if board.entries]
 
 

@@ -56,6 +56,9 @@ def test_a_board_per_suite_that_has_rows(tmp_path: Path) -> None:
         write_row(tmp_path, row)
     write_grid(tmp_path, grid())
     assert boards(read_store([tmp_path])) == [make_board(grid(), rows)]
+    assert boards(read_store([tmp_path]), names=["mini"]) == [make_board(grid(), rows)]
+    with pytest.raises(InputError, match=r"suite: no results of it; did you mean 'mini'\?"):
+        boards(read_store([tmp_path]), names=["minni"])
 
 
 def test_no_results_are_an_error() -> None:
