@@ -28,7 +28,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Build tables, plots and a site from results, or check that committed ones are what the results give."""
-    from lts_bench.console import failed_rows, print_boards, print_json, print_notes, progress_bar
+    from lts_bench.console import print_boards, print_json, print_notes, progress_bar
     from lts_bench.report.board import board_document, boards, differences, write_board
     from lts_bench.report.embed import filled_page, page_differences
     from lts_bench.results.levels import read_levels
@@ -44,7 +44,7 @@ def report(
         wrong += [line for board in found for line in differences(board, out)]
         wrong += page_differences(found, page) if page else []
     else:
-        wrong += failed_rows(stored.rows.values())
+        wrong += _failed(found)
         if page:
             write_output(page, filled_page(found, page))
         files = [write_board(board, out) for board in found]
@@ -64,6 +64,12 @@ def report(
 def _missing(boards: list[Board]) -> list[str]:
     entries = [(board.grid.name, entry) for board in boards for entry in board.entries if entry.missing]
     return [f"{suite}: {entry.agent}: {entry.missing} of {entry.cells} cells are missing" for suite, entry in entries]
+
+
+def _failed(boards: list[Board]) -> list[str]:
+    counts = [(board.grid.name, entry.agent, each) for board in boards for entry in board.entries
+              for each in sorted(entry.statuses.items())]  # fmt: skip
+    return [f"{suite}: {agent}: {count} {status}" for suite, agent, (status, count) in counts if status != "ok"]
 
 
 def claims(

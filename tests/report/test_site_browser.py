@@ -14,10 +14,19 @@ import pytest
 from browser import needs_chromium, opened_browser
 from small_task import random_agent
 
+from lts_bench.registry import describe_agent
+from lts_bench.specs.suite import load_suite
+
 pytestmark = needs_chromium
 
+
+def label_of(name: str) -> str:
+    return f"{name}@{describe_agent(name).version}"
+
+
 COMMAND = [sys.executable, "-c", "from lts_bench.cli import main; main()"]
-OTHERS = ("random", "megatron_search", "evolution")
+RESULTS = Path(__file__).parents[2] / "results"
+OFFICIAL = {label_of(name) for name in load_suite("smoke").agents}
 
 
 def lts_bench(home: Path, *arguments: str) -> str:
@@ -29,14 +38,12 @@ def lts_bench(home: Path, *arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with official rows in ``official``, those of an own agent in ``runs``, and ``site``."""
+    """A directory with rows of an own agent in ``runs``, and a ``site`` with them and the official ones."""
     directory = tmp_path_factory.mktemp("newcomer")
-    agents = [word for name in OTHERS for word in ("--agent", name)]
-    lts_bench(directory, "run", "--suite", "smoke", "--budget", "e50", *agents, "--out", "official")
-    lts_bench(directory, "run", "--suite", "smoke", "--budget", "e50", "--agent", random_agent(directory))
-    told = lts_bench(directory, "report", "runs", "official", "--out", "boards", "--site", "site", "--json")
-    board = json.loads(told)["boards"][0]
-    assert {entry["agent"].split("@")[0] for entry in board["leaderboard"]} == {"mine", *OTHERS}
+    lts_bench(directory, "run", "--suite", "smoke", "--agent", random_agent(directory))
+    where = ("--suite", "smoke", "--out", "boards", "--site", "site")
+    (board,) = json.loads(lts_bench(directory, "report", "runs", str(RESULTS), *where, "--json"))["boards"]
+    assert {entry["agent"] for entry in board["leaderboard"]} == {"mine@1", *OFFICIAL}
     return directory
 
 
@@ -71,7 +78,7 @@ def column(page: Any, title: str) -> list[str]:
 
 
 def test_an_own_agent_stands_beside_the_official_ones_and_has_a_page(page: Any) -> None:
-    assert set(column(page, "Agent")) == {"mine@1", "random@1", "megatron_search@1", "evolution@2"}
+    assert set(column(page, "Agent")) == {"mine@1", *OFFICIAL}
     assert all(" to " in interval for interval in column(page, "95 %"))
     page.get_by_role("link", name="mine@1").click()
     assert page.locator("h1").inner_text() == "mine@1"
@@ -109,9 +116,9 @@ def test_the_keyboard_sorts_and_the_order_is_told(page: Any) -> None:
 def test_filters_hide_rows_and_say_how_many_are_left(page: Any) -> None:
     page.get_by_label("Track").select_option("heuristic")
     assert column(page, "Agent") == ["megatron_search@1"]
-    assert page.get_by_role("status").first.inner_text() == "1 of 4 rows"
+    assert page.get_by_role("status").first.inner_text() == f"1 of {1 + len(OFFICIAL)} rows"
     page.get_by_label("Track").select_option("all")
-    assert len(column(page, "Agent")) == 4
+    assert len(column(page, "Agent")) == 1 + len(OFFICIAL)
 
 
 def test_the_first_stop_of_the_keyboard_skips_to_the_content(page: Any) -> None:
@@ -122,7 +129,7 @@ def test_the_first_stop_of_the_keyboard_skips_to_the_content(page: Any) -> None:
 def test_without_scripts_the_board_is_a_plain_table(browser: Any, home: Path) -> None:
     page = browser.new_page(java_script_enabled=False)
     page.goto((home / "site" / "index.html").as_uri())
-    assert page.locator("#board tbody tr").count() == 4
+    assert page.locator("#board tbody tr").count() == 1 + len(OFFICIAL)
     assert page.locator("select, button").count() == 0
     page.close()
 
