@@ -19,7 +19,8 @@ from lts_bench.specs.suite import load_suite
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
-COMMAND = [sys.executable, "-c", "from lts_bench.cli import main; main()"]
+# In the tree itself, which must not hide the installed package.
+COMMAND = [sys.executable, "-P", "-c", "from lts_bench.cli import main; main()"]
 SUITES = ("claims", "core", "hard", "large-npu", "smoke")
 
 
