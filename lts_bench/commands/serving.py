@@ -111,10 +111,10 @@ def replay(
     )
     options = Options(router, prefix_reuse, accepted_tokens, drafted_tokens, price_per_hour)
     document = replay_document(served, requests, options, rate_scale)
-    (print_json if as_json else print_fields)(document)
     if plot:
         points = rate_sweep(served, requests, options, document["search"]["rate_scale"] or rate_scale)
         write_output(plot, latency_figure(points, served.workload.slo, kind))
+    (print_json if as_json else print_fields)(document)
 
 
 def calibrate(

@@ -120,3 +120,17 @@ def test_nobody_can_choose_what_is_run_again() -> None:
     lots = np.array([[lot(salt, str(number)) for number in range(2000)] for salt in ("a", "b")])
     assert 0.45 < lots[0].mean() < 0.55
     assert abs(np.corrcoef(lots)[0, 1]) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("demand", "levels"),
+    [
+        (Demand(rerun=0.1, heldout=2, audit=True), ()),
+        (Demand(rerun=0.1, isolation="sealed"), ("L2",)),
+        (Demand(rerun=0.1, heldout=2, isolation="sealed"), ("L2",)),
+        (Demand(rerun=0.1, heldout=2, audit=True, isolation="sealed"), ("L2", "L3")),
+        (Demand(heldout=2, audit=True, isolation="sealed"), ()),
+    ],
+)
+def test_levels_above_l1_need_sandboxes_and_all_that_they_stand_for(demand: Demand, levels: tuple[str, ...]) -> None:
+    assert demand.levels == levels

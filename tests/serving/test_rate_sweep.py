@@ -69,5 +69,9 @@ def test_the_command_draws_and_refuses_other_kinds(tmp_path: Path) -> None:
     words += ["--trace", str(trace), "--slo", "ttft_ms=200,tpot_ms=20", "--plot"]
     done = CliRunner().invoke(app, [*words, str(tmp_path / "rate.png")], catch_exceptions=False)
     assert done.exit_code == 0 and (tmp_path / "rate.png").read_bytes().startswith(b"\x89PNG")
+    write_trace(trace, replace(TRACE, arrival_s=np.zeros(len(TRACE))))
+    refused = CliRunner().invoke(app, [*words, str(tmp_path / "none.png")])
+    assert isinstance(refused.exception, InputError) and refused.stdout == ""
+    assert not (tmp_path / "none.png").exists()
     with pytest.raises(InputError, match=r"--plot: no such kind of figure .*legal: \.svg, \.png"):
         plot_kind(tmp_path / "rate.jpeg")
