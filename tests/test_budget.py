@@ -133,6 +133,24 @@ def test_duplicates_cost_and_are_told_apart_by_their_canonical_form():
     assert counting.unique == len(np.unique(vectors, axis=0))
 
 
+def test_strategies_with_one_canonical_form_are_the_same_where_they_are_legal():
+    class IdleLast:
+        sizes = np.array([4, 4])
+
+        def canonical(self, vectors: np.ndarray) -> np.ndarray:
+            return vectors * [1, 0]
+
+    def score(vectors: np.ndarray) -> np.ndarray:
+        answers = np.zeros(len(vectors), dtype=ANSWER)
+        answers["legal"] = vectors[:, 0] < 3
+        return answers
+
+    counting = Meter(score, Budget("test", 9, 1.0), IdleLast())
+    counting.evaluate([[1, 0], [1, 1], [2, 3]])
+    counting.evaluate([[1, 2], [3, 0], [3, 1]])
+    assert counting.unique == 4
+
+
 def test_nothing_is_remembered_without_a_limit():
     unlimited = Meter(TASK.evaluate, UNLIMITED, TASK.space)
     unlimited.evaluate(sample(40))

@@ -57,3 +57,4 @@ def test_the_prior_follows_weights_and_shares():
 def test_a_flat_prior_leaves_every_edit_its_share():
     edits = editor(flat=0.5).edits(sampled(2), np.array([1.0, 0.0]), sampled(0), History(SPACE, 1))
     assert edits.prior.min() == pytest.approx(0.5 / len(edits.prior))
+    assert edits.prior.sum() == pytest.approx(1.0)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from made_rows import grid, make_rows
 
@@ -57,6 +58,10 @@ def test_a_board_per_suite_that_has_rows(tmp_path: Path) -> None:
     write_grid(tmp_path, grid())
     assert boards(read_store([tmp_path])) == [make_board(grid(), rows)]
     assert boards(read_store([tmp_path]), names=["mini"]) == [make_board(grid(), rows)]
+    other = msgspec.structs.replace(grid(), name="other")
+    write_grid(tmp_path / "other", other)
+    assert [board.grid.name for board in boards(read_store([tmp_path]))] == ["mini", "other"]
+    assert boards(read_store([tmp_path]), names=["other"]) == [make_board(other, rows)]
     with pytest.raises(InputError, match=r"suite: no results of it; did you mean 'mini'\?"):
         boards(read_store([tmp_path]), names=["minni"])
 
