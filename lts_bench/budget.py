@@ -117,6 +117,8 @@ class Meter:
         self.budget, self.feedback, self.space = budget, feedback, space
         self._evaluate, self._clock, self._started = evaluate, clock, clock()
         self._asked: list[tuple[np.ndarray, np.ndarray]] = []
+        # A training without a limit would fill the memory.
+        self._keeps_asked = budget != UNLIMITED
         self.used = self.illegal = self.infeasible = 0
         self.first_feasible: int | None = None
         self.trace: list[Improvement] = []
@@ -162,6 +164,8 @@ class Meter:
         return shown
 
     def _score(self, rows: np.ndarray, valid: np.ndarray) -> np.ndarray:
+        if len(rows) and valid.all():
+            return self._evaluate(rows)
         answers = illegal_answers(len(rows))
         if valid.any():
             answers[valid] = self._evaluate(rows[valid])
@@ -169,23 +173,26 @@ class Meter:
 
     def _record(self, rows: np.ndarray, valid: np.ndarray, answers: np.ndarray) -> None:
         feasible = answers["legal"] & answers["feasible"]
-        self.illegal += int(np.count_nonzero(~answers["legal"]))
-        self.infeasible += int(np.count_nonzero(answers["legal"] & ~feasible))
-        # A training without a limit would fill the memory.
-        if self.budget != UNLIMITED:
+        of_legal, of_feasible = int(np.count_nonzero(answers["legal"])), int(np.count_nonzero(feasible))
+        self.illegal += len(rows) - of_legal
+        self.infeasible += of_legal - of_feasible
+        if self._keeps_asked:
             self._asked.append((rows[valid], answers["legal"][valid]))
-        if self.first_feasible is None and feasible.any():
-            self.first_feasible = self.used + 1 + int(np.argmax(feasible))
-        goodput = np.where(feasible, answers["goodput_per_npu"], 0.0)
+        if of_feasible:
+            if self.first_feasible is None:
+                self.first_feasible = self.used + 1 + int(np.argmax(feasible))
+            self._note_improvements(rows, np.where(feasible, answers["goodput_per_npu"], 0.0))
+        self.used += len(rows)
+
+    def _note_improvements(self, rows: np.ndarray, goodput: np.ndarray) -> None:
         start = self.trace[-1].goodput_per_npu if self.trace else 0.0
-        if goodput.max(initial=0.0) > start:
+        if goodput.max() > start:
             best_before = np.maximum.accumulate(np.concatenate(([start], goodput)))[:-1]
             seconds = self._clock() - self._started
             self.trace.extend(
                 Improvement(self.used + 1 + int(i), seconds, tuple(rows[i].tolist()), float(goodput[i]))
                 for i in np.flatnonzero(goodput > best_before)
             )
-        self.used += len(rows)
 
 
 def readable_rows(vectors: Any, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -203,10 +210,12 @@ def readable_rows(vectors: Any, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarr
     if given.ndim == 1 and given.size and given.dtype != object:
         given = given[np.newaxis]
     count = len(given) if given.ndim else 1
-    rows, valid = np.zeros((count, len(sizes)), dtype=np.int64), np.zeros(count, dtype=np.bool_)
-    if given.dtype.kind in "iu" and given.shape == rows.shape:
-        valid = np.all((given >= 0) & (given < sizes), axis=1)
-        rows[valid] = given[valid]
+    if given.dtype.kind not in "iu" or given.shape != (count, len(sizes)):
+        return np.zeros((count, len(sizes)), dtype=np.int64), np.zeros(count, dtype=np.bool_)
+    valid: np.ndarray = np.logical_and.reduce((given >= 0) & (given < sizes), axis=1)
+    rows = given.astype(np.int64, order="C")
+    if not valid.all():
+        rows[~valid] = 0
     return rows, valid
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from lts_bench.budget import Budget, BudgetExhausted, readable_rows
 from lts_bench.harness import wire
 from lts_bench.harness.lifeline import die_with_parent
+from lts_bench.harness.turns import Turns
 from lts_bench.registry import load_origin
 from lts_bench.space.pool_space import read_space
 
@@ -59,7 +60,7 @@ class RemoteProblem:
 
     def __init__(self, connection: socket.socket, setup: Setup) -> None:
         """Show what the harness has sent to the agent."""
-        self._connection = connection
+        self._connection, self._turns = connection, Turns(connection)
         self.space = read_space(setup.space)
         self.budget, self.remaining = setup.budget, setup.budget.evaluations
         self.feature_names, self.features = setup.feature_names, np.array(setup.features, dtype=np.float64)
@@ -68,10 +69,11 @@ class RemoteProblem:
     def evaluate(self, vectors: Any) -> np.ndarray:
         """Score integer vectors (n, d), one evaluation each; see `lts_bench.problem.Problem.evaluate`."""
         rows, valid = readable_rows(vectors, self.space.sizes)
-        rows[~valid] = wire.NO_CHOICE
+        if not valid.all():
+            rows[~valid] = wire.NO_CHOICE
         # One row too many tells the harness all there is to tell about the rest.
-        wire.send(self._connection, wire.EVALUATE, wire.pack_vectors(rows[: self.remaining + 1]))
-        _, payload = wire.receive_alone(self._connection)
+        self._turns.send(wire.EVALUATE, wire.pack_vectors(rows[: self.remaining + 1]))
+        _, payload = self._turns.receive()
         answers, self.remaining, exhausted = wire.unpack_answers(payload)
         if exhausted:
             raise BudgetExhausted(answers)

@@ -12,15 +12,15 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from lts_bench.harness import lifeline, wire
+from lts_bench.harness import lifeline
 from lts_bench.harness.forking import End
 from lts_bench.harness.launch import start
 from lts_bench.harness.nursery import nursery_of
+from lts_bench.harness.turns import Turns
 from lts_bench.registry import AgentInfo
 
 GRACE_S = 2.0
@@ -55,6 +55,7 @@ class AgentProcess:
         source = nursery_of(info) if isolation == "child" else None
         self._home = tempfile.TemporaryDirectory(prefix="lts-bench-", ignore_cleanup_errors=True)
         self.connection, theirs = socket.socketpair()
+        self._turns = Turns(self.connection)
         # Without a name: the log's own would tell the agent which cell it plays.
         self._output, self._log = tempfile.TemporaryFile(), log  # noqa: SIM115 (closed at the end)
         with theirs:
@@ -106,12 +107,11 @@ class AgentProcess:
 
     def send(self, kind: bytes, payload: bytes, deadline_s: float) -> None:
         """Send a frame, or raise TimeoutError: an agent that does not listen must not hold the harness."""
-        self.connection.settimeout(max(0.001, deadline_s - time.monotonic()))
-        wire.send(self.connection, kind, payload)
+        self._turns.send(kind, payload, deadline_s)
 
     def receive(self, deadline_s: float) -> tuple[bytes, bytes]:
-        """Receive a frame; see `wire.receive_alone`."""
-        return wire.receive_alone(self.connection, deadline_s)
+        """Receive a frame; see `turns.Turns.receive`."""
+        return self._turns.receive(deadline_s)
 
     def dismiss(self) -> None:
         """Hang up and give the process time to end by itself."""

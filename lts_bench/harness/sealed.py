@@ -23,8 +23,8 @@ from lts_bench.specs.failure import InputError
 CLIENT_FOLDER, AGENT_FOLDER, HOME = "/client", "/agent", "/tmp/home"
 CLIENT = (
     "__init__.py", "agent.py", "answer.py", "budget.py", "envs", "envs_on_import.py", "features.py",
-    "harness/__init__.py", "harness/child.py", "harness/introduce.py", "harness/lifeline.py", "harness/wire.py",
-    "problem.py", "registry.py", "report/__init__.py", "report/strategy_text.py", "space", "specs",
+    "harness/__init__.py", "harness/child.py", "harness/introduce.py", "harness/lifeline.py", "harness/turns.py",
+    "harness/wire.py", "problem.py", "registry.py", "report/__init__.py", "report/strategy_text.py", "space", "specs",
 )  # fmt: skip
 """Files and folders of this package that every agent may import."""
 MODEL = ("cost", "data", "exact", "nominal.py", "quantities.py", "reference.py", "task.py")

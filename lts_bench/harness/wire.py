@@ -16,6 +16,7 @@ from lts_bench.answer import ANSWER
 SETUP, EVALUATE, ANSWERS, DONE = b"S", b"E", b"A", b"D"
 
 _HEAD = struct.Struct("<cQ")
+HEAD_BYTES = _HEAD.size
 _ANSWERS_HEAD = struct.Struct("<q?")
 _LARGEST_FRAME_BYTES = 1 << 30
 _READ_BYTES = 1 << 18
@@ -33,9 +34,28 @@ def deadline_after(seconds: float) -> float:
     return time.monotonic() + seconds
 
 
+def frame(kind: bytes, payload: bytes) -> bytes:
+    """Return the bytes of a frame."""
+    return _HEAD.pack(kind, len(payload)) + payload
+
+
+def frame_bytes(begun: bytes | bytearray) -> int:
+    """Return the length of a frame that begins so, its head included; that of the head where more is not known.
+
+    Raises:
+        WireError: a frame that is none.
+    """
+    if len(begun) < HEAD_BYTES:
+        return HEAD_BYTES
+    length: int = _HEAD.unpack_from(begun)[1]
+    if length > _LARGEST_FRAME_BYTES:
+        raise WireError(f"a frame of {length} bytes")
+    return HEAD_BYTES + length
+
+
 def send(wire: socket.socket, kind: bytes, payload: bytes) -> None:
     """Send one frame."""
-    wire.sendall(_HEAD.pack(kind, len(payload)) + payload)
+    wire.sendall(frame(kind, payload))
 
 
 def receive(wire: socket.socket, deadline_s: float | None = None) -> tuple[bytes, bytes]:
@@ -50,32 +70,8 @@ def receive(wire: socket.socket, deadline_s: float | None = None) -> tuple[bytes
         TimeoutError: the deadline has passed.
         WireError: a frame that is none.
     """
-    kind, length = _HEAD.unpack(_exactly(wire, _HEAD.size, deadline_s))
-    if length > _LARGEST_FRAME_BYTES:
-        raise WireError(f"a frame of {length} bytes")
-    return kind, _exactly(wire, length, deadline_s)
-
-
-def receive_alone(wire: socket.socket, deadline_s: float | None = None) -> tuple[bytes, bytes]:
-    """Receive the only frame that is under way, as between an agent and the harness, who take turns: in one read.
-
-    Raises:
-        EOFError: the other side is gone.
-        TimeoutError: the deadline has passed.
-        WireError: a frame that is none, or more than one.
-    """
-    data = _part(wire, _READ_BYTES, deadline_s)
-    if len(data) < _HEAD.size:
-        data += _exactly(wire, _HEAD.size - len(data), deadline_s)
-    kind, length = _HEAD.unpack_from(data)
-    missing = _HEAD.size + length - len(data)
-    if length > _LARGEST_FRAME_BYTES:
-        raise WireError(f"a frame of {length} bytes")
-    if missing < 0:
-        raise WireError(f"a frame of {length} bytes, and {-missing} more")
-    if missing:
-        data += _exactly(wire, missing, deadline_s)
-    return kind, data[_HEAD.size :]
+    head = _exactly(wire, HEAD_BYTES, deadline_s)
+    return head[:1], _exactly(wire, frame_bytes(head) - HEAD_BYTES, deadline_s)
 
 
 def _exactly(wire: socket.socket, count: int, deadline_s: float | None) -> bytes:
@@ -117,4 +113,4 @@ def pack_answers(answers: np.ndarray, remaining: int, *, exhausted: bool) -> byt
 def unpack_answers(payload: bytes) -> tuple[np.ndarray, int, bool]:
     """Return answers, what is left, and whether the budget cut them short."""
     remaining, exhausted = _ANSWERS_HEAD.unpack_from(payload)
-    return np.frombuffer(payload, dtype=ANSWER, offset=_ANSWERS_HEAD.size).copy(), remaining, exhausted
+    return np.frombuffer(bytearray(payload), dtype=ANSWER, offset=_ANSWERS_HEAD.size), remaining, exhausted
