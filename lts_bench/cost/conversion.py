@@ -13,9 +13,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from lts_bench.cost.collectives import Collective, seconds
+from lts_bench.cost.collectives import Collective, least
 from lts_bench.cost.layout import Axes, Layout, Move, moves, reachable
 from lts_bench.cost.mesh import Mesh
+from lts_bench.cost.rows import distinct
 
 FloatArray = NDArray[np.float64]
 STATES = ("M", "N", "R", "P")
@@ -43,12 +44,17 @@ class _Graph:
     Attributes:
         levels: positions of the moves by the pending axes at their source, none first.
         canonical: positions of the canonical layouts, as in ``state_letters``.
+        sends: different collectives of the moves: kind, axes, and the position in ``sized`` of what it is sized by.
+        send: of every move, the position of its collective; -1 for a free one.
     """
 
     layouts: tuple[Layout, ...]
     moves: tuple[tuple[int, int, Move], ...]
     levels: tuple[tuple[int, ...], ...]
     canonical: tuple[int, ...]
+    sized: tuple[Layout, ...]
+    sends: tuple[tuple[Collective, Axes, int], ...]
+    send: tuple[int, ...]
 
 
 _Priced = tuple[int, int, FloatArray | None]
@@ -62,12 +68,23 @@ def _graph(axes: int) -> _Graph:
     index = {layout: position for position, layout in enumerate(layouts)}
     nearest = sorted(layouts, key=lambda layout: (len(layout.pending), -len(layout.sharded)))
     steps = [move for layout in nearest for move in moves(layout, names)]
+    sized, size = distinct(_unordered(move.sized_by) for move in steps)
+    keys = [(move.kind, tuple(sorted(move.axes)), at) for move, at in zip(steps, size.tolist(), strict=True)]
+    sends = [(kind, group, at) for kind, group, at in dict.fromkeys(keys) if kind is not None]
     return _Graph(
         layouts,
         tuple((index[move.source], index[move.target], move) for move in steps),
         tuple(_level(steps, pending) for pending in range(axes + 1)),
         tuple(index[canonical_layout(letters)] for letters in state_letters(axes)),
+        tuple(sized),
+        tuple(sends),
+        tuple(-1 if kind is None else sends.index((kind, group, at)) for kind, group, at in keys),
     )
+
+
+def _unordered(layout: Layout) -> Layout:
+    """A layout whose devices hold as many bytes, the same for all orders of axes."""
+    return Layout(tuple(tuple(sorted(dim)) for dim in layout.dims))
 
 
 def _level(steps: list[Move], pending: int) -> tuple[int, ...]:
@@ -104,21 +121,10 @@ def local_bytes(mesh: Mesh, layout: Layout, tensor: Activation) -> FloatArray:
 
 def _move_seconds(mesh: Mesh, tensor: Activation, graph: _Graph) -> list[FloatArray | None]:
     """(keys, phases) time of every move; None for a free one."""
-    local: dict[tuple[Axes, Axes], FloatArray] = {}
-    known: dict[tuple[Collective, Axes, Axes, Axes], FloatArray] = {}
-    times: list[FloatArray | None] = []
-    for _, _, move in graph.moves:
-        if move.kind is None:
-            times.append(None)
-            continue
-        tokens, features = (tuple(sorted(dim)) for dim in move.sized_by.dims)
-        key = (move.kind, tuple(sorted(move.axes)), tokens, features)
-        if key not in known:
-            if (tokens, features) not in local:
-                local[tokens, features] = local_bytes(mesh, move.sized_by, tensor)
-            known[key] = seconds(mesh.regimes(move.axes), move.kind, local[tokens, features])
-        times.append(known[key])
-    return times
+    local = np.array([local_bytes(mesh, layout, tensor) for layout in graph.sized])
+    lines = np.array([mesh.regimes(group)[:, kind] for kind, group, _ in graph.sends])
+    times = least(lines, local[[size for _, _, size in graph.sends]])
+    return [None if at < 0 else times[at] for at in graph.send]
 
 
 def conversion_seconds(mesh: Mesh, tensor: Activation) -> FloatArray:
@@ -145,9 +151,7 @@ def _relax(cost: FloatArray, moves: Sequence[_Priced]) -> None:
     _try(cost, moves)
     shorter = {source for source, _, _ in moves}
     while again := [move for move in moves if move[1] in shorter]:
-        before = {source: cost[source].copy() for source, _, _ in again}
-        _try(cost, again)
-        shorter = {source for source, old in before.items() if not np.array_equal(old, cost[source])}
+        shorter = _retry(cost, again)
 
 
 def _try(cost: FloatArray, moves: Sequence[_Priced]) -> None:
@@ -155,6 +159,18 @@ def _try(cost: FloatArray, moves: Sequence[_Priced]) -> None:
     for source, target, time in moves:
         there = cost[target] if time is None else np.add(cost[target], time, out=through)
         np.minimum(cost[source], there, out=cost[source])
+
+
+def _retry(cost: FloatArray, moves: Sequence[_Priced]) -> set[int]:
+    """``_try`` where little is expected of it: the sources whose paths got shorter."""
+    through, less = np.empty_like(cost[0]), np.empty(cost.shape[1:], dtype=np.bool_)
+    shorter = set()
+    for source, target, time in moves:
+        there = cost[target] if time is None else np.add(cost[target], time, out=through)
+        if np.less(there, cost[source], out=less).any():
+            np.minimum(cost[source], there, out=cost[source])
+            shorter.add(source)
+    return shorter
 
 
 def conversion_moves(mesh: Mesh, tensor: Activation, source: int, target: int, phase: int) -> list[tuple[Move, float]]:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from lts_bench.cost.attention import core_node
 from lts_bench.cost.conversion import STATES, Activation, conversion_seconds, state_letters
-from lts_bench.cost.experts import LETTERS, ExpertCosts
 from lts_bench.cost.graph import Block, Edge
 from lts_bench.cost.mesh import Mesh
 from lts_bench.cost.nodes import (
@@ -88,11 +87,14 @@ class MeshPrices:
 
     def _summed(self, edge: Edge) -> FloatArray:
         """(states, states, keys, phases) conversions of an edge whose partial sums are reduced at another width."""
-        summed, after = self.conversions(edge.summed_features), self.conversions(edge.features).copy()
+        summed, one = self.conversions(edge.summed_features), self.conversions(edge.features).copy()
         partial = np.array(["P" in letters for letters in state_letters(self.mesh.axes)])
+        whole = np.flatnonzero(~partial)
+        after = one[np.ix_(whole, whole)]
+        through = np.empty_like(after)
         for state in np.flatnonzero(partial):
-            after[state] = (summed[state][~partial, None] + after[~partial]).min(axis=0)
-        return after
+            one[state, whole] = np.add(summed[state, whole][:, None], after, out=through).min(axis=0)
+        return one
 
     def conversion(self, edge: Edge, source: Operator, target: Operator) -> FloatArray:
         """(keys, source choices, target choices, phases) time to convert an edge's activation.
@@ -171,43 +173,9 @@ class MeshPrices:
 def overlapped(moving: FloatArray, working: FloatArray, overlap: float) -> FloatArray:
     """Communication and the computation beside it, the overlapped share of the lesser one hidden."""
     working = np.minimum(working, ILLEGAL_SECONDS)
-    return moving + working - overlap * np.minimum(moving, working) if overlap else moving + working
-
-
-TAKE_ALL = np.array([int(letter != "M") for letter in LETTERS])
-"""By the letter of the up projection, 1 where every device of the expert-tensor group needs all tokens."""
-WAYS_BACK = ("R", "K", "N")
-GIVE_BACK = np.array([WAYS_BACK.index("R" if letter == "M" else letter) for letter in LETTERS])
-"""By the letter of the down projection, the way back: split tokens need as little as whole ones."""
-
-
-def dispatch_seconds(prices: MeshPrices, costs: ExpertCosts, mesh_rows: IntArray, stream: Operator) -> FloatArray:
-    """(expert keys, stream choices, 2, phases) from the residual layout to the experts, by ``TAKE_ALL``."""
-    hidden = prices.setting.model.hidden
-    routed, (gather, _) = costs.routed_in(hidden), costs.everywhere(hidden)
-    conversion = prices.conversions(hidden)
-    axes, choices = prices.mesh.axes, prices.view(stream).choices
-    sliced, whole = state_index(("M",) * axes), state_index(("R",) * axes)
-    time = np.empty((len(mesh_rows), len(choices), 2, conversion.shape[-1]))
-    for row, choice in enumerate(choices):
-        start = conversion[state_index(choice)]
-        everywhere, parts = start[whole][mesh_rows] + gather, start[sliced][mesh_rows]
-        for column in (0, 1):
-            time[:, row, column] = np.minimum(parts + routed[column > 0], everywhere)
-    return time
-
-
-def combine_seconds(prices: MeshPrices, costs: ExpertCosts, mesh_rows: IntArray, stream: Operator) -> FloatArray:
-    """(expert keys, ways back, stream choices, phases) from the experts back to the residual layout."""
-    hidden = prices.setting.model.hidden
-    routed, (_, reduce) = costs.routed_out(hidden), costs.everywhere(hidden)
-    conversion = prices.conversions(hidden)
-    axes, choices = prices.mesh.axes, prices.view(stream).choices
-    sliced, partial = state_index(("M",) * axes), state_index(("P",) * axes)
-    time = np.empty((len(mesh_rows), len(WAYS_BACK), len(choices), conversion.shape[-1]))
-    for column, choice in enumerate(choices):
-        end = state_index(choice)
-        everywhere, parts = conversion[partial, end][mesh_rows] + reduce, conversion[sliced, end][mesh_rows]
-        for row, letter in enumerate(WAYS_BACK):
-            time[:, row, column] = np.minimum(parts + routed[letter], everywhere)
+    time: FloatArray = moving + working
+    if overlap:
+        hidden = np.minimum(moving, working)
+        hidden *= overlap
+        time -= hidden
     return time

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lts_bench.cost.edges import GIVE_BACK, TAKE_ALL, combine_seconds, dispatch_seconds, overlapped
+from lts_bench.cost.edges import MeshPrices, overlapped
+from lts_bench.cost.expert_edges import GIVE_BACK, TAKE_ALL, chunks, combine_ways, dispatch_ways
 from lts_bench.cost.experts import LETTERS, ExpertCosts, expert_key
 from lts_bench.cost.graph import Block, Edge
 from lts_bench.cost.pricing import Pricing
 from lts_bench.cost.rows import ILLEGAL_SECONDS, DistinctRows, IntArray, RowStore, distinct_rows
 from lts_bench.specs.layers import MoeFfn
+
+FloatArray = NDArray[np.float64]
 
 
 class ExpertTables:
@@ -56,19 +59,30 @@ class ExpertTables:
             mine = np.flatnonzero(place >= 0)
             pairs = np.stack((place[mine], self.rows[mine]), axis=1)
             first, rows = distinct_rows(pairs)
-            mesh_rows, expert_rows = pairs[first].T
-            costs, overlap = self.costs.take(expert_rows), self.pricing.setting.engine.overlap
             if edge.role == "dispatch":
-                time = dispatch_seconds(prices, costs, mesh_rows, self.stream)
-                choices = np.arange(time[0, ..., 0].size).reshape(time.shape[1:3])[:, TAKE_ALL]
+                time, choices = self._dispatched(prices, pairs[first])
             else:
-                time = combine_seconds(prices, costs, mesh_rows, self.stream)
-                choices = np.arange(time[0, ..., 0].size).reshape(time.shape[1:3])[GIVE_BACK]
-                if edge.charged == "target":
-                    own, _ = prices.node(self.block, self.stream)
-                    time = overlapped(time, own[mesh_rows][:, None], overlap)
+                time, choices = self._combined(prices, pairs[first], edge.charged == "target")
             base[mine] = self._times.add(time, choices) + rows * choices.size
         return base
+
+    def _dispatched(self, prices: MeshPrices, pairs: IntArray) -> tuple[FloatArray, IntArray]:
+        """(pairs, stream choices, 2, phases) seconds, and (stream choices, up letters) which of a pair's rows holds."""
+        ways = dispatch_ways(prices, self.costs, self.stream)
+        time = np.empty((len(pairs), ways.parts.shape[1], len(ways.routed), ways.parts.shape[2]))
+        for place, mesh, experts in chunks(pairs):
+            time[place] = ways.priced(mesh, experts).swapaxes(1, 2)
+        return time, np.arange(time[0, ..., 0].size).reshape(time.shape[1:3])[:, TAKE_ALL]
+
+    def _combined(self, prices: MeshPrices, pairs: IntArray, charged: bool) -> tuple[FloatArray, IntArray]:
+        """(pairs, ways back, stream choices, phases) seconds, and (down letters, stream choices) which row holds."""
+        ways, overlap = combine_ways(prices, self.costs, self.stream), self.pricing.setting.engine.overlap
+        own = prices.node(self.block, self.stream)[0]
+        time = np.empty((len(pairs), len(ways.routed), *ways.parts.shape[1:]))
+        for place, mesh, experts in chunks(pairs):
+            moving = ways.priced(mesh, experts)
+            time[place] = overlapped(moving, own[mesh][:, None], overlap) if charged else moving
+        return time, np.arange(time[0, ..., 0].size).reshape(time.shape[1:3])[GIVE_BACK]
 
     def memory_rows(self, name: str) -> IntArray:
         """First memory row of an expert product for all degrees."""

@@ -9,8 +9,7 @@ for dispatch and combine apart.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +31,7 @@ FloatArray = NDArray[np.float64]
 LETTERS = MATMUL
 
 
-@dataclass(frozen=True, slots=True)
-class ExpertKey:
+class ExpertKey(NamedTuple):
     """What the cost of routed experts depends on beside the tensor-parallel mesh."""
 
     dp: int
@@ -93,18 +91,6 @@ class ExpertCosts:
         self.over_etp = setting.network.regimes([key.etp_group for key in keys])
         self.over_dp = setting.network.regimes([key.dp_group for key in keys])
         self.tokens = setting.phases.tokens_of(self.dp)
-
-    def take(self, rows: NDArray[np.int64]) -> ExpertCosts:
-        """The same prices for a selection of the keys, repeats allowed."""
-        part = copy(self)
-        part.keys = tuple(self.keys[row] for row in rows)
-        for name in ("dp", "tp", "ep", "etp", "placed", "slots", "over_etp", "over_dp", "tokens"):
-            setattr(part, name, getattr(self, name)[rows])
-        part.over_experts = {
-            direction: {mode: table[rows] for mode, table in ways.items()}
-            for direction, ways in self.over_experts.items()
-        }
-        return part
 
     @property
     def _distinct_tokens(self) -> FloatArray:

@@ -66,9 +66,9 @@ class Edge:
         return self.used.phase(prefill).needed(choice, self.operand)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Operators that are priced together and counted as often as a pipeline stage holds them.
+    """Operators that are priced together and counted as often as a pipeline stage holds them; equal to itself alone.
 
     Attributes:
         name: for breakdowns, the kind of layer.

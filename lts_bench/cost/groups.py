@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from lts_bench.specs.cluster import Cluster
 from lts_bench.specs.topology import ScaleUp
 
 
-@dataclass(frozen=True, slots=True)
-class TorusAxis:
+class TorusAxis(NamedTuple):
     """The part of a physical torus axis that a group spans: devices, step between them, whether the ring closes."""
 
     devices: int
@@ -21,8 +20,7 @@ class TorusAxis:
     wrapped: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Devices that communicate.
 
     Attributes:

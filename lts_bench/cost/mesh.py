@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,7 @@ from lts_bench.specs.cluster import Cluster
 FloatArray = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class MeshKey:
+class MeshKey(NamedTuple):
     """What the cost of tensor-parallel operators depends on: axis sizes and where their groups lie."""
 
     tx: int

@@ -70,8 +70,8 @@ class DistinctRows:
     def __init__(self) -> None:
         self._parts: list[FloatArray] = []
         self._keys: list[NDArray[np.uint64]] = []
-        self._which: list[NDArray[np.uint32]] = []
-        self._kept = self._filled = 0
+        self._choices: list[tuple[int, IntArray | None]] = []
+        self._filled = 0
 
     def add(self, rows: FloatArray, choices: IntArray | None = None) -> int:
         """Append (keys, …, columns) rows; the position of the first.
@@ -81,15 +81,11 @@ class DistinctRows:
             choices: which of a key's rows stand for its choices, if not every one for one.
         """
         flat = rows.reshape(-1, rows.shape[-1])
-        hashes = _hashes(flat)
-        first, which = _alike(hashes)
-        self._parts.append(flat[first])
-        self._keys.append(hashes[first])
-        which += np.uint32(self._kept)
-        self._which.append(which if choices is None else which.reshape(len(rows), -1)[:, choices.ravel()].ravel())
+        self._parts.append(flat)
+        self._keys.append(_hashes(flat))
+        self._choices.append((len(rows), choices))
         begin = self._filled
-        self._kept += len(first)
-        self._filled += len(self._which[-1])
+        self._filled += len(flat) if choices is None else len(rows) * choices.size
         return begin
 
     def strips(self, width: int) -> tuple[FloatArray, NDArray[np.uint32]]:
@@ -100,7 +96,14 @@ class DistinctRows:
         begins = np.cumsum([0, *map(len, self._parts)])[:-1]
         mine = np.split(first, np.searchsorted(first, begins[1:]))
         kept = (part[rows - begin] for part, rows, begin in zip(self._parts, mine, begins, strict=True))
-        return in_strips(kept, len(first), self._parts[0].shape[1], width), which[np.concatenate(self._which)]
+        chosen = map(_chosen, np.split(which, begins[1:]), self._choices)
+        return in_strips(kept, len(first), self._parts[0].shape[1], width), np.concatenate(list(chosen))
+
+
+def _chosen(which: NDArray[np.uint32], keyed: tuple[int, IntArray | None]) -> NDArray[np.uint32]:
+    """The rows of a table's choices: of every one of so many keys those that stand for them."""
+    keys, choices = keyed
+    return which if choices is None else which.reshape(keys, -1)[:, choices.ravel()].ravel()
 
 
 def _hashes(rows: FloatArray | IntArray) -> NDArray[np.uint64]:
@@ -116,17 +119,29 @@ def _odd(count: int) -> NDArray[np.uint64]:
 
 def _alike(keys: NDArray[np.uint64]) -> tuple[IntArray, NDArray[np.uint32]]:
     """(distinct,) the first of equal keys in their order, and (keys,) which of these every key is."""
-    order = np.argsort(keys)
+    order = _order(keys)
     ordered = keys[order]
     new = np.ones(len(keys), dtype=np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    first = np.minimum.reduceat(order, np.flatnonzero(new)) if len(keys) else order
-    appearing = np.argsort(first)
-    rank = np.empty(len(first), dtype=np.uint32)
-    rank[appearing] = np.arange(len(first), dtype=np.uint32)
+    begins = np.flatnonzero(new)
+    leads = np.zeros(len(keys), dtype=np.bool_)
+    leads[order[begins]] = True
+    rank = np.cumsum(leads, dtype=np.uint32)[order[begins]] - np.uint32(1)
     which = np.empty(len(keys), dtype=np.uint32)
-    which[order] = rank[np.cumsum(new) - 1]
-    return first[appearing], which
+    which[order] = np.repeat(rank, np.diff(begins, append=len(keys)))
+    return np.flatnonzero(leads), which
+
+
+def _order(keys: NDArray[np.uint64]) -> IntArray:
+    """Positions in an order in which equal keys stand together, the first of them first.
+
+    Positions in the place of the keys' lowest bits are sorted along, faster than NumPy sorts positions by keys. Keys
+    that are equal but for these bits may mix, and then equal ones stand apart: of rows, one too many is kept.
+    """
+    lowest = np.uint64((1 << len(keys).bit_length()) - 1)
+    order = np.sort((keys & ~lowest) | np.arange(len(keys), dtype=np.uint64))
+    order &= lowest
+    return order.view(np.int64)
 
 
 def in_strips(parts: Iterable[FloatArray], rows: int, columns: int, width: int) -> FloatArray:

@@ -14,7 +14,7 @@ import time
 
 from lts_bench.harness import wire
 
-LOOK_S = 1e-4
+LOOK_S = 2.5e-4
 """How long to look before sleeping."""
 MOST_LEFT_OUT = 255
 """How many looks at most are left out after one in vain."""

@@ -138,6 +138,7 @@ class OperatorRules:
         for layer in dict.fromkeys(model.layers):
             self._layers.setdefault(model.kind_of(layer), []).append(layer)
         self._known: dict[tuple[str, str, int], tuple[Breach, ...]] = {}
+        self._limits: dict[str, frozenset[tuple[str, tuple[Extent, ...]]]] = {}
 
     def breaches(self, operator: Operator, choice: tuple[str, ...], sizes: tuple[int, ...]) -> tuple[Breach, ...]:
         """The rules that one operator's choice breaks on axes of the given sizes."""
@@ -161,12 +162,14 @@ class OperatorRules:
 
     def limits(self, operator: Operator) -> frozenset[tuple[str, tuple[Extent, ...]]]:
         """What every letter of an operator divides: operators with equal limits have the same legal choices."""
-        layers = self._layers.get(operator.key.split(".")[0], [None])
-        return frozenset(
-            (letter, extents(self.model, layer, operator.name, letter))
-            for layer in layers
-            for letter in operator.letters
-        )
+        if operator.key not in self._limits:
+            layers = self._layers.get(operator.key.split(".")[0], [None])
+            self._limits[operator.key] = frozenset(
+                (letter, extents(self.model, layer, operator.name, letter))
+                for layer in layers
+                for letter in operator.letters
+            )
+        return self._limits[operator.key]
 
     def legal_choices(self, operator: Operator, sizes: tuple[int, ...]) -> tuple[tuple[str, ...], ...]:
         """The choices that break no rule; an axis of size 1 is written R."""
