@@ -57,6 +57,8 @@ class _Graph:
     send: tuple[int, ...]
 
 
+_TURNS = (1, 0, 2)
+"""When the moves that start at so many sharded axes are tried."""
 _Priced = tuple[int, int, FloatArray | None]
 """A move as (source, target, time); None for a free one."""
 
@@ -92,7 +94,7 @@ def _level(steps: list[Move], pending: int) -> tuple[int, ...]:
 
     def rank(position: int) -> tuple[int, bool, int]:
         move = steps[position]
-        return -len(move.source.sharded), move.kind is not None, move.kind or 0
+        return _TURNS[len(move.source.sharded)], move.kind is not None, move.kind or 0
 
     return tuple(sorted((at for at, move in enumerate(steps) if len(move.source.pending) == pending), key=rank))
 
@@ -141,36 +143,31 @@ def conversion_seconds(mesh: Mesh, tensor: Activation) -> FloatArray:
         cost[graph.canonical[target], column] = 0.0
     for level in graph.levels:
         _relax(cost, [(*graph.moves[step][:2], times[step]) for step in level])
-    found = np.full((len(graph.canonical), len(graph.canonical), *cost.shape[2:]), np.inf)
-    found[:, targets] = cost[list(graph.canonical)]
+    found = np.empty((len(graph.canonical), len(graph.canonical), *cost.shape[2:]))
+    found[:, [state for state in range(len(graph.canonical)) if state not in targets]] = np.inf
+    for state, layout in enumerate(graph.canonical):
+        found[state, targets] = cost[layout]
     return found
 
 
 def _relax(cost: FloatArray, moves: Sequence[_Priced]) -> None:
-    """Shorten paths by moves until none is; a move is tried again where what follows it got shorter."""
-    _try(cost, moves)
-    shorter = {source for source, _, _ in moves}
-    while again := [move for move in moves if move[1] in shorter]:
-        shorter = _retry(cost, again)
-
-
-def _try(cost: FloatArray, moves: Sequence[_Priced]) -> None:
-    through = np.empty_like(cost[0])
-    for source, target, time in moves:
+    """Shorten paths by moves until none is; a move is tried again where what follows it got shorter since."""
+    through, less = np.empty_like(cost[0]), np.empty(cost.shape[1:], dtype=np.bool_)
+    tried, shortened = list(range(len(moves))), dict.fromkeys(range(len(cost)), -1)
+    for now, (source, target, time) in enumerate(moves):
         there = cost[target] if time is None else np.add(cost[target], time, out=through)
         np.minimum(cost[source], there, out=cost[source])
-
-
-def _retry(cost: FloatArray, moves: Sequence[_Priced]) -> set[int]:
-    """``_try`` where little is expected of it: the sources whose paths got shorter."""
-    through, less = np.empty_like(cost[0]), np.empty(cost.shape[1:], dtype=np.bool_)
-    shorter = set()
-    for source, target, time in moves:
-        there = cost[target] if time is None else np.add(cost[target], time, out=through)
-        if np.less(there, cost[source], out=less).any():
-            np.minimum(cost[source], there, out=cost[source])
-            shorter.add(source)
-    return shorter
+        shortened[source] = now
+    now = len(moves)
+    while again := [at for at, (_, target, _) in enumerate(moves) if shortened[target] > tried[at]]:
+        for at in again:
+            source, target, time = moves[at]
+            there = cost[target] if time is None else np.add(cost[target], time, out=through)
+            if np.less(there, cost[source], out=less).any():
+                np.minimum(cost[source], there, out=cost[source])
+                shortened[source] = now
+            tried[at] = now
+            now += 1
 
 
 def conversion_moves(mesh: Mesh, tensor: Activation, source: int, target: int, phase: int) -> list[tuple[Move, float]]:

@@ -19,6 +19,8 @@ LINE = 8
 """Phases that are gathered at once: a cache line. Most strategies need few."""
 MEMORY = 4
 """Columns of a memory row."""
+CHUNK = 512
+"""Rows that are moved together: few enough for the processor's cache."""
 ILLEGAL_SECONDS = 1e15
 """Stands for infinity, so that sums stay finite."""
 
@@ -95,7 +97,11 @@ class DistinctRows:
         first, which = _alike(np.concatenate(self._keys))
         begins = np.cumsum([0, *map(len, self._parts)])[:-1]
         mine = np.split(first, np.searchsorted(first, begins[1:]))
-        kept = (part[rows - begin] for part, rows, begin in zip(self._parts, mine, begins, strict=True))
+        kept = (
+            part[rows[at : at + CHUNK] - begin]
+            for part, rows, begin in zip(self._parts, mine, begins, strict=True)
+            for at in range(0, len(rows), CHUNK)
+        )
         chosen = map(_chosen, np.split(which, begins[1:]), self._choices)
         return in_strips(kept, len(first), self._parts[0].shape[1], width), np.concatenate(list(chosen))
 

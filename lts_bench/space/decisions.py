@@ -212,13 +212,16 @@ def _masks(rules: OperatorRules, listed: Sequence[Degrees]) -> tuple[IntArray, B
     width = max(len(operator.choices) for operator in rules.operators)
     rows: dict[tuple[int, int, int], int] = {}
     masks: list[BoolArray] = []
+    known: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for d in listed:
         key = (d.tx, d.ty, d.etp)
         if key not in rows:
             rows[key] = len(rows)
             mask = np.zeros((1 + len(rules.operators), width), dtype=np.bool_)
             for column, operator in enumerate(rules.operators, start=1):
-                for choice in rules.legal_choices(operator, axis_sizes(d, operator)):
-                    mask[column, operator.index(choice)] = True
+                sizes = axis_sizes(d, operator)
+                if (column, sizes) not in known:
+                    known[column, sizes] = [operator.index(each) for each in rules.legal_choices(operator, sizes)]
+                mask[column, known[column, sizes]] = True
             masks.append(mask)
     return np.array([rows[d.tx, d.ty, d.etp] for d in listed], dtype=np.int64), np.array(masks)
