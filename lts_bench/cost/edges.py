@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,7 +25,7 @@ from lts_bench.cost.nodes import (
 from lts_bench.cost.rows import ILLEGAL_SECONDS
 from lts_bench.cost.signatures import HEAD, SAMPLING
 from lts_bench.space.operators import Operator
-from lts_bench.space.rules import OperatorRules, breaches
+from lts_bench.space.rules import Limits, OperatorRules, breaches
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -67,6 +68,7 @@ class MeshPrices:
     def __post_init__(self) -> None:
         self._conversions: dict[tuple[int, bool], FloatArray] = {}
         self._nodes: dict[tuple[Block, Operator], tuple[FloatArray, FloatArray]] = {}
+        self._legal: dict[Hashable, NDArray[np.bool_]] = {}
 
     def view(self, operator: Operator) -> View:
         """The operator's choices on this mesh."""
@@ -106,12 +108,14 @@ class MeshPrices:
         else:
             one = self.conversions(edge.features, sequences=edge.target == "head")
         phases = self.setting.phases
-        prefills = phases.prefilled > 0
-        time = self._converted(one, edge, source, target, edge.when != "decode")
-        if edge.when != "always":
-            time = time * (prefills if edge.when == "prefill" else ~prefills)
-        elif edge.made.prefill != edge.made.decode or edge.used.prefill != edge.used.decode:
-            time = np.where(prefills, time, self._converted(one, edge, source, target, False))
+        if edge.when == "prefill":
+            time = np.zeros((len(self.mesh), *map(len, self.states(edge, source, target, True)), len(phases)))
+        else:
+            time = self._converted(one, edge, source, target, False)
+        if edge.when != "always" or edge.made.prefill != edge.made.decode or edge.used.prefill != edge.used.decode:
+            for part in phases.prompting:
+                prompts = edge.when != "decode"
+                time[..., part] = self._converted(one[..., part], edge, source, target, True) if prompts else 0.0
         mixed, alone = phases.beside
         time[..., mixed] = np.maximum(time[..., mixed], time[..., alone])
         return time
@@ -136,9 +140,15 @@ class MeshPrices:
 
     def legal(self, operator: Operator) -> NDArray[np.bool_]:
         """(keys, choices) whether a choice breaks no rule."""
-        view = self.view(operator)
+        limits: Limits = frozenset() if self.setting.padding else self.rules.limits(operator)
+        key = (operator.choices, limits)
+        if key not in self._legal:
+            self._legal[key] = self._within(limits, self.view(operator))
+        return self._legal[key]
+
+    def _within(self, limits: Limits, view: View) -> NDArray[np.bool_]:
         legal = np.ones((len(self.mesh), len(view.choices)), dtype=np.bool_)
-        for letter, extents in () if self.setting.padding else self.rules.limits(operator):
+        for letter, extents in limits:
             if extents:
                 degrees, places = np.unique(view.split(letter), return_inverse=True)
                 allowed = [not any(breaches(extents, int(degree))) for degree in degrees]

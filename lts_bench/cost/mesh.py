@@ -53,6 +53,7 @@ class Mesh:
                 (0, 1): [key.xy for key in keys],
             }
         self._regimes = {name: network.regimes(members) for name, members in groups.items()}
+        self._products: dict[tuple[int, ...], FloatArray] = {}
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -63,5 +64,6 @@ class Mesh:
 
     def product(self, axes: Sequence[int]) -> FloatArray:
         """(keys,) devices along the given axes together."""
-        size: FloatArray = np.prod(self.sizes[:, list(axes)], axis=1)
-        return size
+        if tuple(axes) not in self._products:
+            self._products[tuple(axes)] = np.prod(self.sizes[:, list(axes)], axis=1)
+        return self._products[tuple(axes)]

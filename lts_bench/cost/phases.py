@@ -80,6 +80,12 @@ class Phases:
         return np.full(len(self), self.mean_context)
 
     @property
+    def prompting(self) -> tuple[slice, ...]:
+        """The phases that hold prompts."""
+        alone, mixed = slice(FIRST_RUNG), slice(self.decode.stop, None)
+        return (alone, mixed) if self.mixed else (alone,)
+
+    @property
     def beside(self) -> tuple[slice, slice]:
         """Phases with prompts beside decoded sequences, and those with the latter alone."""
         return slice(self.decode.stop, None), slice(self.decode.start, self.decode.stop if self.mixed else FIRST_RUNG)

@@ -115,7 +115,7 @@ class Tables:
         time = self._edge_seconds(prices, block, edges[0])
         for edge in edges[1:]:
             more = self._edge_seconds(prices, block, edge)
-            time = time + (more if edge.source == edges[0].source else more.swapaxes(1, 2))
+            time += more if edge.source == edges[0].source else more.swapaxes(1, 2)
         return time
 
     def _edge_seconds(self, prices: MeshPrices, block: Block, edge: Edge) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import gcd, prod
+from typing import TypeAlias
 
 from lts_bench.space.operators import Operator, operators
 from lts_bench.space.strategy import Degrees
@@ -128,6 +129,10 @@ def extents(model: Model, layer: Layer | None, name: str, letter: str) -> tuple[
     return tuple(replace(each, block=block[letter == "K"]) for each in found)
 
 
+Limits: TypeAlias = frozenset[tuple[str, tuple[Extent, ...]]]
+"""What each letter of an operator divides."""
+
+
 class OperatorRules:
     """The legality of every operator's choices for one model, remembered."""
 
@@ -138,7 +143,7 @@ class OperatorRules:
         for layer in dict.fromkeys(model.layers):
             self._layers.setdefault(model.kind_of(layer), []).append(layer)
         self._known: dict[tuple[str, str, int], tuple[Breach, ...]] = {}
-        self._limits: dict[str, frozenset[tuple[str, tuple[Extent, ...]]]] = {}
+        self._limits: dict[str, Limits] = {}
 
     def breaches(self, operator: Operator, choice: tuple[str, ...], sizes: tuple[int, ...]) -> tuple[Breach, ...]:
         """The rules that one operator's choice breaks on axes of the given sizes."""
@@ -160,7 +165,7 @@ class OperatorRules:
             self._known[key] = tuple(found.values())
         return self._known[key]
 
-    def limits(self, operator: Operator) -> frozenset[tuple[str, tuple[Extent, ...]]]:
+    def limits(self, operator: Operator) -> Limits:
         """What every letter of an operator divides: operators with equal limits have the same legal choices."""
         if operator.key not in self._limits:
             layers = self._layers.get(operator.key.split(".")[0], [None])
