@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lts_bench.cost.compiled import compiled
-from lts_bench.cost.lines import add_bytes, add_line, add_two_lines, begin_line
-from lts_bench.cost.nodes import BUFFER
+from lts_bench.cost.edge_sums import add_rows
+from lts_bench.cost.lines import add_line, begin_line
 from lts_bench.cost.phases import LONE_PREFILL, PREFILL
-from lts_bench.cost.program import FloatArray, Index, IndexArray, IntArray, Program, Rows
+from lts_bench.cost.program import FloatArray, Index, IndexArray, IntArray, Program
 from lts_bench.cost.rows import LINE, MEMORY
-from lts_bench.cost.steady import sequences_held
 
 BATCH = 384
 """Strategies that are summed together."""
@@ -133,87 +132,6 @@ def leave_x(program: Program, given: Strategies, first: int, many: int) -> None:
 
 
 @compiled
-def add_rows(
-    rows: Rows, block: int, table: FloatArray, program: Program, given: Strategies, first: int, live: IndexArray,
-    many: int, sums: FloatArray,
-) -> None:  # fmt: skip
-    """Add the rows of a block's edges to the sums of the first ``many`` live strategies, all of as many axes.
-
-    Edges go in pairs, so that a sum is read and written half as often.
-    """
-    begin, source_of, target_of, strides, base = rows.first, rows.source, rows.target, rows.strides, rows.base
-    codes, degrees, which = given.codes, given.degrees, rows.which
-    axes = np.uint64(program.two_axes[degrees[np.uint64(first)]])
-    end = np.uint64(begin[block + 1])
-    for k in range(np.uint64(begin[block]), end, np.uint64(2)):
-        last = min(k + np.uint64(1), end - np.uint64(1))
-        source, target, stride = source_of[k], target_of[k], strides[axes, k]
-        last_source, last_target, last_stride = source_of[last], target_of[last], strides[axes, last]
-        for m in range(np.uint64(many)):
-            n = np.uint64(live[m])
-            at = np.uint64(first) + n
-            row = base[degrees[at], k] + codes[at, source] * stride + codes[at, target]
-            last_row = base[degrees[at], last] + codes[at, last_source] * last_stride + codes[at, last_target]
-            if last > k:
-                add_two_lines(sums, n, 1.0, table, which[row], which[last_row])
-            else:
-                add_line(sums, n, 1.0, table, which[row])
-
-
-@compiled
-def add_operators(program: Program, block: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
-    """Add the memory of a block's operators."""
-    rows, table = program.operators, program.memory
-    begin, source_of, base, own, buffers = rows.first, rows.source, rows.base, sums.block_bytes, sums.buffers
-    codes, degrees = given.codes, given.degrees
-    for k in range(np.uint64(begin[block]), np.uint64(begin[block + 1])):
-        source = source_of[k]
-        for n in range(np.uint64(many)):
-            at = np.uint64(first) + n
-            row = base[degrees[at], k] + codes[at, source]
-            add_bytes(own, n, 1.0, table, row)
-            buffers[n] = max(buffers[n], table[row, BUFFER])
-
-
-@compiled
-def add_block_bytes(program: Program, block: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
-    """Count a block in every stage that holds it."""
-    stored, begin, count = program.stored, program.stage_base, program.stage_count
-    apart, tied, own, held = program.stage_rows, program.stage_memory, sums.block_bytes, sums.stage_bytes
-    codes, degrees = given.codes, given.degrees
-    embed, head = np.uint64(codes.shape[1] - 2), np.uint64(codes.shape[1] - 1)
-    stages = np.uint64(len(held) // len(own))
-    for n in range(np.uint64(many)):
-        at = np.uint64(first) + n
-        alike = stored[codes[at, embed]] == stored[codes[at, head]]
-        row = np.uint64(begin[degrees[at]])
-        for stage in range(np.uint64(count[degrees[at]])):
-            counted = tied[row + stage, block] if alike else apart[row + stage, block]
-            add_bytes(held, n * stages + stage, counted, own, n)
-
-
-@compiled
-def sum_memory(program: Program, given: Strategies, first: int, many: int, sums: Sums) -> None:
-    """Fill the bytes of every stage and the capacity of ``many`` strategies from ``first`` on."""
-    held, buffers, own = sums.stage_bytes, sums.buffers, sums.block_bytes
-    stages = len(held) // len(own)
-    held[: many * stages] = 0.0
-    buffers[:many] = 0.0
-    for block in range(program.totals.shape[1]):
-        own[:many] = 0.0
-        add_operators(program, block, given, first, many, sums)
-        add_block_bytes(program, block, given, first, many, sums)
-    degrees, pp, count, capacity = given.degrees, program.pp, program.stage_count, sums.capacity
-    for n in range(np.uint64(many)):
-        its = degrees[np.uint64(first) + n]
-        buffers[n] += program.fixed_bytes
-        capacity[n] = np.inf
-        for at in range(n * np.uint64(stages), n * np.uint64(stages) + np.uint64(count[its])):
-            room = program.rules.memory_limit - buffers[n]
-            capacity[n] = min(capacity[n], sequences_held(held[at, 0], held[at, 1], held[at, 2], pp[its], room))
-
-
-@compiled
 def begin_stages(
     program: Program, lines: FloatArray, overhead: FloatArray, line: int, given: Strategies, first: int, many: int,
     sums: Sums,
@@ -324,12 +242,9 @@ def sum_stages(
     table, live, own = lines[line], sums.live, sums.block
     begin_stages(program, lines, overhead, line, given, first, many, sums)
     for block in range(program.totals.shape[1]):
-        for m in range(np.uint64(many)):
-            for phase in range(LINE):
-                own[np.uint64(live[m]), phase] = 0.0
-        add_rows(program.edges, block, table, program, given, first, live, many, own)
+        add_rows(program.edges, block, table, program, given, first, live, many, own, True)
         if len(prompts) > 0:
-            add_rows(program.prompts, block, prompts, program, given, first, live, many, own)
+            add_rows(program.prompts, block, prompts, program, given, first, live, many, own, False)
         add_block(program, block, given, first, many, sums)
     keep_heaviest(program, given, first, many, sums)
 

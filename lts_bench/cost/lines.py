@@ -22,8 +22,22 @@ def _add_two_lines(typing: Any, sums: Any, at: Any, factor: Any, rows: Any, row:
     return _signature(sums, rows, types.uint64), _sum_of(LINE, added=(4, 5))
 
 
+def _add_four_lines(
+    typing: Any, sums: Any, at: Any, factor: Any, rows: Any, row: Any, second: Any, third: Any, fourth: Any
+) -> Any:
+    return _signature(sums, rows, types.uint64, types.uint64, types.uint64), _sum_of(LINE, added=(4, 5, 6, 7))
+
+
 def _begin_line(typing: Any, sums: Any, at: Any, factor: Any, rows: Any, row: Any, start: Any) -> Any:
     return _signature(sums, rows, types.float64), _sum_of(LINE, start=5)
+
+
+def _begin_two_lines(typing: Any, sums: Any, at: Any, factor: Any, rows: Any, row: Any, other: Any, start: Any) -> Any:
+    return _signature(sums, rows, types.uint64, types.float64), _sum_of(LINE, added=(4, 5), start=6)
+
+
+def _add_two_bytes(typing: Any, sums: Any, at: Any, factor: Any, rows: Any, row: Any, other: Any) -> Any:
+    return _signature(sums, rows, types.uint64), _sum_of(MEMORY, added=(4, 5))
 
 
 def _add_bytes(typing: Any, sums: Any, at: Any, factor: Any, rows: Any, row: Any) -> Any:
@@ -64,7 +78,13 @@ add_line: Any = intrinsic(_add_line)
 """``add_line(sums, at, factor, rows, row)``: ``sums[at] += factor · rows[row]`` in contiguous (…, LINE) arrays."""
 add_two_lines: Any = intrinsic(_add_two_lines)
 """The same of two rows, the second one last: the sum is read and written once."""
+add_four_lines: Any = intrinsic(_add_four_lines)
+"""The same of four rows."""
 begin_line: Any = intrinsic(_begin_line)
 """``begin_line(sums, at, factor, rows, row, start)``: ``sums[at] = start + factor · rows[row]``."""
+begin_two_lines: Any = intrinsic(_begin_two_lines)
+"""``begin_line`` of two rows, the second one before the start."""
 add_bytes: Any = intrinsic(_add_bytes)
 """``add_line`` in (…, MEMORY) arrays."""
+add_two_bytes: Any = intrinsic(_add_two_bytes)
+"""``add_two_lines`` in (…, MEMORY) arrays."""

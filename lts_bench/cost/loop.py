@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from lts_bench.answer import ILLEGAL_VIOLATION
 from lts_bench.cost.compiled import compiled, inlined
-from lts_bench.cost.gathering import BATCH, Strategies, Sums, allocate, leave_x, sort, sum_line, sum_memory
+from lts_bench.cost.gathering import BATCH, Strategies, Sums, allocate, leave_x, sort, sum_line
+from lts_bench.cost.memory_sums import sum_memory
 from lts_bench.cost.phases import FIRST_RUNG, PREFILL
 from lts_bench.cost.program import FloatArray, Index, IntArray, Program
 from lts_bench.cost.rows import ILLEGAL_SECONDS, LINE

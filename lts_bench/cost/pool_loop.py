@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from lts_bench.cost.compiled import compiled
-from lts_bench.cost.gathering import BATCH, Strategies, Sums, allocate, leave_x, sort, sum_line, sum_memory
+from lts_bench.cost.gathering import BATCH, Strategies, Sums, allocate, leave_x, sort, sum_line
 from lts_bench.cost.loop import Answers, fullest
+from lts_bench.cost.memory_sums import sum_memory
 from lts_bench.cost.phases import FIRST_RUNG, PREFILL
 from lts_bench.cost.pool_answer import (
     BYTES,
