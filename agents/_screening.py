@@ -1,4 +1,4 @@
-"""Random edits of the best strategies, of which a Gaussian process picks what to evaluate."""
+"""Bayesian optimisation that goes over to random edits of elites, of which its surrogate picks what to evaluate."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from lts_bench.problem import Problem
 
 
 class Screening(Bayesian):
-    """Edits of elites of distinct degrees, screened by the Gaussian process of `Bayesian`.
+    """`Bayesian` for the first ``searched`` evaluations, then edits of elites of distinct degrees, which it screens.
 
-    Each batch is chosen from ``ratio`` times as many random edits of the elites, of the better ones more: those with
+    A later batch is chosen from ``ratio`` times as many random edits of the elites, of the better ones more: those with
     the highest expected improvement but ``unscreened`` ones. To search the surrogate for its own optimum instead finds
     what it is wrong about; random edits keep the search where edits lead, and elites of distinct degrees keep it from
     settling on one mesh.
     """
 
     batch = 8
-    defaults: ClassVar[dict[str, Any]] = {
-        "first": 32,
-        "points": 300,
-        "elites": 8,
+    defaults: ClassVar[dict[str, Any]] = Bayesian.defaults | {
+        "searched": 200,
         "ratio": 16,
         "unscreened": 2,
         "temperature": 0.02,
@@ -39,9 +37,9 @@ class Screening(Bayesian):
         self._elites = History(problem.space, self.parameters["elites"], apart=True)
 
     def ask(self, n: int) -> np.ndarray:
-        """Return the most promising edits and some others, random strategies at first."""
-        if len(self._vectors) < self.parameters["first"]:
-            return super().ask(n)
+        """Return what `Bayesian` would, later the most promising edits and some others."""
+        if len(self._values) < self.parameters["searched"]:
+            return super().ask(super().batch)
         edits = self._new_edits(n * self.parameters["ratio"])
         order = np.argsort(-self._improvement(edits), kind="stable")
         screened = order[: n - self.parameters["unscreened"]]

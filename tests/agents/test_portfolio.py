@@ -1,11 +1,11 @@
-"""The portfolio keeps to the contract and begins as its surrogate does."""
+"""The portfolio keeps to the contract and begins as its screening does."""
 
 from __future__ import annotations
 
 from fakes import ToyTask, Watched
 
 from lts_bench.agent import Agent
-from lts_bench.agents.bayesian import Bayesian
+from lts_bench.agents._screening import Screening
 from lts_bench.agents.portfolio import Portfolio
 from lts_bench.testing import AgentConformance
 from lts_bench.testing.conformance import run_agent
@@ -24,7 +24,7 @@ def asked(agent: type[Agent], evaluations: int) -> list[list[int]]:
     return task.asked
 
 
-def test_it_is_the_surrogate_until_it_hands_over():
-    mine, surrogates = asked(Portfolio, 230), asked(Bayesian, 230)
-    assert mine[:200] == surrogates[:200]
-    assert mine[200:] != surrogates[200:]
+def test_it_screens_until_it_hands_over():
+    mine, screened = asked(Portfolio, 540), asked(Screening, 540)
+    assert mine[:504] == screened[:504]
+    assert mine[504:] != screened[504:]

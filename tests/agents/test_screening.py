@@ -1,0 +1,58 @@
+"""Screening evaluates the edits that its surrogate prefers, and some others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes import ToyTask
+
+from lts_bench.baselines.random import RandomSearch
+from lts_bench.testing.conformance import run_agent
+
+pytest.importorskip("sklearn", reason="the extra 'rl' is not installed")
+
+from lts_bench.agents._screening import Screening
+
+
+class Preferring(Screening):
+    """Prefers strategies by a sum of their choices, and notes what it chose from."""
+
+    def _new_edits(self, n: int) -> np.ndarray:
+        self.offered = super()._new_edits(n)
+        return self.offered
+
+    def _improvement(self, candidates: np.ndarray) -> np.ndarray:
+        return candidates.sum(axis=1).astype(np.float64)
+
+    def tell(self, vectors: np.ndarray, answers: np.ndarray) -> None:
+        if len(self._vectors) >= self.parameters["first"]:
+            best = np.sort(self.offered.sum(axis=1))[::-1]
+            assert vectors[:6].sum(axis=1).tolist() == best[:6].tolist()
+            assert len(vectors) == 8
+            self.rounds = getattr(self, "rounds", 0) + 1
+        super().tell(vectors, answers)
+
+
+def test_the_preferred_edits_are_evaluated_and_two_others():
+    agent = Preferring()
+    task = ToyTask()
+    run_agent(lambda: agent, task, 32 + 5 * 8)
+    assert agent.rounds == 5
+
+
+def test_it_evaluates_no_strategy_twice():
+    meter = run_agent(Screening, ToyTask(), 200)
+    assert meter.unique == meter.used == 200
+
+
+def test_it_beats_random_search():
+    for task in map(ToyTask, range(2)):
+        random = run_agent(RandomSearch, task, 200).best.goodput_per_npu
+        assert run_agent(Screening, task, 200).best.goodput_per_npu > 1.1 * random
+
+
+def test_its_elites_have_distinct_degrees():
+    agent = Screening()
+    run_agent(lambda: agent, ToyTask(), 100)
+    degrees = agent._elites.vectors[:, 0]
+    assert len(set(degrees.tolist())) == len(degrees) > 1
