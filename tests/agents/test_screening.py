@@ -1,10 +1,10 @@
-"""Screening evaluates the edits that its surrogate prefers, and some others."""
+"""Screening begins as Bayesian optimisation, then evaluates edits that its surrogate prefers, and some others."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from fakes import ToyTask
+from fakes import ToyTask, Watched
 
 from lts_bench.baselines.random import RandomSearch
 from lts_bench.testing.conformance import run_agent
@@ -12,6 +12,7 @@ from lts_bench.testing.conformance import run_agent
 pytest.importorskip("sklearn", reason="the extra 'rl' is not installed")
 
 from lts_bench.agents._screening import Screening
+from lts_bench.agents.bayesian import Bayesian
 
 
 class Preferring(Screening):
@@ -25,7 +26,7 @@ class Preferring(Screening):
         return candidates.sum(axis=1).astype(np.float64)
 
     def tell(self, vectors: np.ndarray, answers: np.ndarray) -> None:
-        if len(self._vectors) >= self.parameters["first"]:
+        if len(self._values) >= self.parameters["searched"]:
             best = np.sort(self.offered.sum(axis=1))[::-1]
             assert vectors[:6].sum(axis=1).tolist() == best[:6].tolist()
             assert len(vectors) == 8
@@ -34,10 +35,17 @@ class Preferring(Screening):
 
 
 def test_the_preferred_edits_are_evaluated_and_two_others():
-    agent = Preferring()
-    task = ToyTask()
-    run_agent(lambda: agent, task, 32 + 5 * 8)
+    agent = Preferring(searched=100)
+    run_agent(lambda: agent, ToyTask(), 100 + 5 * 8)
     assert agent.rounds == 5
+
+
+def test_it_begins_as_bayesian_optimisation():
+    mine, others = Watched(ToyTask()), Watched(ToyTask())
+    run_agent(Screening, mine, 210)
+    run_agent(Bayesian, others, 210)
+    assert mine.asked[:200] == others.asked[:200]
+    assert mine.asked[200:] != others.asked[200:]
 
 
 def test_it_evaluates_no_strategy_twice():
