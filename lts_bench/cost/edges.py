@@ -113,9 +113,8 @@ class MeshPrices:
         else:
             time = self._converted(one, edge, source, target, False)
         if edge.when != "always" or edge.made.prefill != edge.made.decode or edge.used.prefill != edge.used.decode:
-            for part in phases.prompting:
-                prompts = edge.when != "decode"
-                time[..., part] = self._converted(one[..., part], edge, source, target, True) if prompts else 0.0
+            part, prompts = phases.prompting, edge.when != "decode"
+            time[..., part] = self._converted(one[..., part], edge, source, target, True) if prompts else 0.0
         mixed, alone = phases.beside
         time[..., mixed] = np.maximum(time[..., mixed], time[..., alone])
         return time

@@ -80,10 +80,9 @@ class Phases:
         return np.full(len(self), self.mean_context)
 
     @property
-    def prompting(self) -> tuple[slice, ...]:
-        """The phases that hold prompts."""
-        alone, mixed = slice(FIRST_RUNG), slice(self.decode.stop, None)
-        return (alone, mixed) if self.mixed else (alone,)
+    def prompting(self) -> NDArray[np.int64]:
+        """Indices of the phases that hold prompts."""
+        return np.flatnonzero(self.prefilled > 0)
 
     @property
     def beside(self) -> tuple[slice, slice]:
