@@ -68,3 +68,10 @@ def test_each_step_is_what_the_cost_model_prices_alone(model: Model, degrees: di
         if tokens > SHORT_PROMPT:
             short = seconds(Phases(Workload(SHORT_PROMPT, osl=2), steps.rungs, prompts=tokens // SHORT_PROMPT))
             assert (prefills[:, SHORT, :, point] == short[:, [PREFILL, LONE_PREFILL]]).all()
+
+
+def test_prompts_are_in_all_prefills_and_beside_the_rows_of_the_last_step():
+    steps = Steps.up_to(Workload(100, 20), rows=ROWS, longest=LONGEST)
+    prefills = steps.prompts_of.size
+    assert steps.prompting.tolist() == [*range(prefills), len(steps) - 1]
+    assert (steps.prefilled[prefills:-1] == 0).all()
