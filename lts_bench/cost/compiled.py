@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -45,6 +46,15 @@ def cache_folder() -> Path:
     if not os.access(home if home.exists() else home.parent, os.W_OK):
         home = Path(tempfile.gettempdir())
     return home / "lts-bench" / digest
+
+
+def kept_machine_code(cache: Path | str, sources: Path) -> Path:
+    """Return the folder of a cache in which numba keeps the machine code of a folder of sources.
+
+    Its name depends on where the sources lie, not on what they are.
+    """
+    locator = importlib.import_module("numba.core.caching").UserProvidedCacheLocator
+    return Path(cache, locator.get_suitable_cache_subpath(str(sources / "__init__.py")))
 
 
 def compiled(function: Function) -> Function:

@@ -53,12 +53,12 @@ def start(
         environment[MACHINE_CODE] = str(cache_folder())
     if isolation == "sealed":
         environment = sealed.sandbox_environment(environment) | {"PYTHONPATH": sealed.python_path(info)}
-        words = os.memfd_create("arguments")
-        # The sandbox's first process shows its command line: what is there to see must not lie on it.
-        os.write(words, "\0".join(sealed.sandbox_arguments(info)).encode())
-        os.lseek(words, 0, os.SEEK_SET)
-        command = [sealed.bubblewrap(), "--args", str(words), "--", *command]
-        inherited.append(words)
+        words = sealed.sandbox_arguments(info)
+        for place, file in sealed.machine_code_copies() if MACHINE_CODE in environment else ():
+            inherited.append(os.open(file, os.O_RDONLY))
+            words += ["--file", str(inherited[-1]), place]
+        inherited.append(_hidden(words))
+        command = [sealed.bubblewrap(), "--args", str(inherited[-1]), "--", *command]
     try:
         return subprocess.Popen(
             command,
@@ -72,3 +72,14 @@ def start(
     finally:
         for extra in inherited[1:]:
             os.close(extra)
+
+
+def _hidden(words: list[str]) -> int:
+    """Return a file descriptor with arguments.
+
+    The sandbox's first process shows its command line: what is there to see must not lie on it.
+    """
+    file = os.memfd_create("arguments")
+    os.write(file, "\0".join(words).encode())
+    os.lseek(file, 0, os.SEEK_SET)
+    return file

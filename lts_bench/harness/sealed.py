@@ -16,11 +16,12 @@ from functools import cache
 from pathlib import Path
 
 import lts_bench
-from lts_bench.cost.compiled import MACHINE_CODE
+from lts_bench.cost.compiled import COMPILED, MACHINE_CODE, cache_folder, kept_machine_code
 from lts_bench.registry import AgentInfo, is_built_in
 from lts_bench.specs.failure import InputError
 
 CLIENT_FOLDER, AGENT_FOLDER, HOME = "/client", "/agent", "/tmp/home"
+MACHINE_CODE_FOLDER = "/tmp/machine_code"
 CLIENT = (
     "__init__.py", "agent.py", "answer.py", "budget.py", "envs", "envs_on_import.py", "features.py",
     "harness/__init__.py", "harness/child.py", "harness/introduce.py", "harness/lifeline.py", "harness/turns.py",
@@ -80,8 +81,22 @@ def sandbox_arguments(info: AgentInfo) -> list[str]:
 
 def sandbox_environment(bare: dict[str, str]) -> dict[str, str]:
     """Return an agent's environment in the sandbox: that of a child, without places outside."""
-    kept = {name: value for name, value in bare.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH", MACHINE_CODE)}
-    return kept | {"PATH": "/usr/bin:/bin", "HOME": HOME, "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
+    kept = {name: value for name, value in bare.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
+    inside = {"PATH": "/usr/bin:/bin", "HOME": HOME, "TMPDIR": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
+    return kept | inside | ({MACHINE_CODE: MACHINE_CODE_FOLDER} if MACHINE_CODE in kept else {})
+
+
+def machine_code_copies() -> list[tuple[str, Path]]:
+    """Return where in the sandbox which file of machine code belongs, so that it need not compile the cost model.
+
+    They are copies: what an agent does to them stays in the sandbox.
+    """
+    root = Path(lts_bench.__file__).parent
+    return [
+        (f"{kept_machine_code(MACHINE_CODE_FOLDER, Path(CLIENT_FOLDER, 'lts_bench', name))}/{file.name}", file)
+        for name in sorted({*COMPILED} & {*MODEL})
+        for file in sorted(kept_machine_code(cache_folder(), root / name).glob("*.nb[ic]"))
+    ]
 
 
 def python_path(info: AgentInfo) -> str:

@@ -7,6 +7,7 @@ from sandboxes import needs_bubblewrap
 from small_task import OPTIMUM, SmallTask, agent_file, small_cell
 
 import lts_bench
+from lts_bench.cost.compiled import kept_machine_code
 from lts_bench.harness import sealed
 from lts_bench.harness.runner import run_cell
 from lts_bench.registry import describe_agent
@@ -80,3 +81,25 @@ def test_the_cost_model_is_there_for_who_may_use_it(tmp_path: Path, track: str) 
     model = [] if track == "model_based" else ["not cost.model", "not exact.optimum", "not nominal"]
     never = ["not suites", "not results.store", "not harness.runner"]
     assert (tmp_path / "log").read_text().splitlines() == [*model, *never]
+
+
+@needs_bubblewrap
+def test_machine_code_is_copied_to_where_the_sandbox_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealed, "cache_folder", lambda: tmp_path / "cache")
+    kept = kept_machine_code(tmp_path / "cache", Path(lts_bench.__file__).parent / "cost")
+    kept.mkdir(parents=True)
+    (kept / "kept.nbc").write_text("kept")
+    body = """
+        from pathlib import Path
+        from lts_bench.cost.gathering import known_degrees
+        file = Path(known_degrees.stats.cache_path, "kept.nbc")
+        assert file.read_text() == "kept"
+        file.write_text("changed")
+        problem.evaluate([[3, 15, 15]])
+    """
+    ref = agent_file(tmp_path, body)
+    path = Path(ref.partition(":")[0])
+    path.write_text(path.read_text().replace('"search"', '"model_based"'))
+    row = run_cell(small_cell(ref, isolation="sealed"), SmallTask(), OPTIMUM, tmp_path / "log")
+    assert row.status is Status.OK, (tmp_path / "log").read_text()
+    assert (kept / "kept.nbc").read_text() == "kept"
