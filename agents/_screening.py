@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,9 @@ from lts_bench.problem import Problem
 
 class Screening(Bayesian):
     """`Bayesian` for the first ``searched`` evaluations, then edits of elites of distinct degrees, which it screens.
+
+    Its first strategies are random but for this: an operator takes activations in the state in which they were left
+    (`lts_bench.space.flow`).
 
     A later batch is chosen from ``ratio`` times as many random edits of the elites, of the better ones more: those with
     the highest expected improvement but ``unscreened`` ones. To search the surrogate for its own optimum instead finds
@@ -37,7 +41,9 @@ class Screening(Bayesian):
         self._elites = History(problem.space, self.parameters["elites"], apart=True)
 
     def ask(self, n: int) -> np.ndarray:
-        """Return what `Bayesian` would, later the most promising edits and some others."""
+        """Return strategies whose operators fit, then what `Bayesian` would, then promising edits and some others."""
+        if len(self._values) < self.parameters["first"]:
+            return self._history.propose(partial(self._proposals.sample, n, self._rng), self._rng)
         if len(self._values) < self.parameters["searched"]:
             return super().ask(super().batch)
         edits = self._new_edits(n * self.parameters["ratio"])
