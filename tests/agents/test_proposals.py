@@ -9,6 +9,8 @@ from fakes import ToySpace
 from lts_bench.agents import _proposals
 from lts_bench.agents._axes import Axes
 from lts_bench.agents._proposals import Proposals
+from lts_bench.space.flow import fits, sources, states
+from lts_bench.space.patterns import operator_name
 
 SPACE, AXES = ToySpace(), Axes(ToySpace())
 COUNT = 300
@@ -92,6 +94,34 @@ def test_an_axis_takes_what_the_other_has(monkeypatch: pytest.MonkeyPatch):
     before, after = AXES.letters(vectors[rows]), AXES.letters(near[rows])
     same = (after == before[..., [0, 0]]).all(axis=(1, 2)) | (after == before[..., [1, 1]]).all(axis=(1, 2))
     assert same.mean() > 0.8
+
+
+def test_a_run_of_letters_on_one_axis_is_drawn_anew(monkeypatch: pytest.MonkeyPatch):
+    vectors, _, near = edited(_proposals.FLOW, monkeypatch)
+    assert (near[:, 0] == vectors[:, 0]).all()
+    where = changed(vectors, near)
+    # Repair may change the core's other axis.
+    assert (where.any(axis=1).sum(axis=1) <= 1).mean() > 0.9
+    assert where.any(axis=2).sum(axis=1).max() > _proposals.LONGEST
+
+
+def test_random_strategies_are_legal_and_mostly_fit():
+    rng = np.random.default_rng(0)
+    drawn = Proposals(SPACE).sample(COUNT, rng)
+    assert SPACE.legal(drawn).all()
+    assert np.array_equal(drawn, SPACE.canonical(drawn))
+    two_axes, unfit = drawn[drawn[:, 0] == TWO_AXES], SPACE.sample(COUNT, rng)
+    assert fitting(two_axes) > 0.85 > 0.6 > fitting(unfit[unfit[:, 0] == TWO_AXES])
+
+
+def fitting(vectors: np.ndarray) -> float:
+    """The share of operators on the first axis that take what is left to them."""
+    letters, operators = AXES.letters(vectors)[..., 0], [operator_name(name) for name in SPACE.names[1:]]
+    pairs = [(source, at) for at, source in enumerate(sources(operators)) if source is not None]
+    found = [
+        fits(*(states(operators[place], AXES.names[row[place]]) for place in pair)) for row in letters for pair in pairs
+    ]
+    return float(np.mean(found))
 
 
 def test_elites_that_split_nothing_leave_a_pattern():

@@ -11,6 +11,7 @@ from lts_bench.testing.conformance import run_agent
 
 pytest.importorskip("sklearn", reason="the extra 'rl' is not installed")
 
+from lts_bench.agents._proposals import Proposals
 from lts_bench.agents._screening import Screening
 from lts_bench.agents.bayesian import Bayesian
 
@@ -40,12 +41,24 @@ def test_the_preferred_edits_are_evaluated_and_two_others():
     assert agent.rounds == 5
 
 
-def test_it_begins_as_bayesian_optimisation():
-    mine, others = Watched(ToyTask()), Watched(ToyTask())
-    run_agent(Screening, mine, 210)
-    run_agent(Bayesian, others, 210)
-    assert mine.asked[:200] == others.asked[:200]
-    assert mine.asked[200:] != others.asked[200:]
+def test_it_begins_with_operators_that_fit_and_goes_on_as_bayesian_optimisation(monkeypatch: pytest.MonkeyPatch):
+    evaluated, ask, drawn, sample = [], Bayesian.ask, [], Proposals.sample
+
+    def noted(self: Bayesian, n: int) -> np.ndarray:
+        evaluated.append(len(self._values))
+        return ask(self, n)
+
+    def kept(self: Proposals, n: int, rng: np.random.Generator) -> np.ndarray:
+        vectors = sample(self, n, rng)
+        drawn.extend(vectors.tolist())
+        return vectors
+
+    monkeypatch.setattr(Bayesian, "ask", noted)
+    monkeypatch.setattr(Proposals, "sample", kept)
+    meter = Watched(ToyTask())
+    run_agent(Screening, meter, 240)
+    assert all(vector in drawn for vector in meter.asked[:32])
+    assert evaluated == list(range(32, 200, 4))
 
 
 def early() -> Screening:
