@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import lts_bench
-from lts_bench.cost.compiled import COMPILED, MACHINE_CODE, cache_folder, kept_machine_code
+from lts_bench.cost.compiled import COMPILED, MACHINE_CODE, cache_folder, kept_machine_code, numba
 from lts_bench.registry import AgentInfo, is_built_in
 from lts_bench.specs.failure import InputError
 
@@ -89,8 +89,10 @@ def sandbox_environment(bare: dict[str, str]) -> dict[str, str]:
 def machine_code_copies() -> list[tuple[str, Path]]:
     """Return where in the sandbox which file of machine code belongs, so that it need not compile the cost model.
 
-    They are copies: what an agent does to them stays in the sandbox.
+    They are copies: what an agent does to them stays in the sandbox. Where nothing is compiled there are none.
     """
+    if numba is None:
+        return []
     root = Path(lts_bench.__file__).parent
     return [
         (f"{kept_machine_code(MACHINE_CODE_FOLDER, Path(CLIENT_FOLDER, 'lts_bench', name))}/{file.name}", file)

@@ -103,3 +103,13 @@ def test_machine_code_is_copied_to_where_the_sandbox_looks(tmp_path: Path, monke
     row = run_cell(small_cell(ref, isolation="sealed"), SmallTask(), OPTIMUM, tmp_path / "log")
     assert row.status is Status.OK, (tmp_path / "log").read_text()
     assert (kept / "kept.nbc").read_text() == "kept"
+
+
+def test_without_a_compiler_there_is_no_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealed, "cache_folder", lambda: tmp_path)
+    kept = kept_machine_code(tmp_path, Path(lts_bench.__file__).parent / "exact")
+    kept.mkdir()
+    (kept / "kept.nbi").touch()
+    assert [file for _, file in sealed.machine_code_copies()] == [kept / "kept.nbi"]
+    monkeypatch.setattr(sealed, "numba", None)
+    assert sealed.machine_code_copies() == []
