@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,32 +16,42 @@ from lts_bench.cost.program import FloatArray, IntArray, Program
 
 GOODPUT, FEASIBLE, LEGAL, TTFT, TPOT, MEMORY, OVER_MEMORY, OVER_TTFT, OVER_TPOT, BATCH, ROUND_SECONDS = range(11)
 """Columns of a raw result: the answer's fields in their order, then b and s."""
+NO_POINTS = np.empty((0, 2))
 
 
-def evaluate(program: Program, vectors: IntArray, points: FloatArray | None = None) -> NDArray[np.void]:
-    """(n,) answers of (n, decisions) vectors; ``points`` (n, 2) is filled with the b and s that they are given at."""
-    vectors, answers = np.ascontiguousarray(vectors, dtype=np.int64), np.empty(len(vectors), dtype=ANSWER)
-    wanted = np.empty((0, 2)) if points is None else points
-    if numba is None or not _compiled(program, vectors, answers, wanted):
-        vectorised.evaluate_all(program, vectors, answers, wanted)
-    return answers
+class Evaluator:
+    """Evaluates strategies with a program; the compiled side holds its arrays, so that it keeps this one."""
 
+    def __init__(self, program: Program) -> None:
+        self._program = program
 
-def _compiled(program: Program, vectors: IntArray, answers: NDArray[np.void], points: FloatArray) -> bool:
-    """Evaluate with machine code; False where there is none to be had."""
-    from lts_bench.cost import loop
+    def evaluate(self, vectors: IntArray, points: FloatArray | None = None) -> NDArray[np.void]:
+        """(n,) answers of (n, decisions) vectors; ``points`` (n, 2) is filled with the b and s of the answers."""
+        vectors, answers = np.ascontiguousarray(vectors, dtype=np.int64), np.empty(len(vectors), dtype=ANSWER)
+        wanted = NO_POINTS if points is None else points
+        if numba is None or not self._compiled(vectors, answers, wanted):
+            vectorised.evaluate_all(self._program, vectors, answers, wanted)
+        return answers
 
-    try:
-        loop.evaluate_all(program, vectors, answers, points)
-    except numba.core.errors.NumbaError as error:
-        warnings.warn(f"evaluation in NumPy, as compilation failed: {error}", RuntimeWarning, stacklevel=2)
-        return False
-    return True
+    def raw(self, vectors: IntArray) -> FloatArray:
+        """(n, columns) every number of an evaluation."""
+        points = np.empty((len(vectors), 2))
+        answers = self.evaluate(vectors, points)
+        fields = [np.atleast_2d(answers[name].T) for name in ANSWER.names or ()]
+        return np.concatenate([*fields, points.T]).T.astype(np.float64)
 
+    @cached_property
+    def _evaluate_all(self) -> Callable[[IntArray, NDArray[np.void], FloatArray], None]:
+        from lts_bench.cost.held import hold
+        from lts_bench.cost.loop import evaluate_all
 
-def raw(program: Program, vectors: IntArray) -> FloatArray:
-    """(n, columns) every number of an evaluation."""
-    points = np.empty((len(vectors), 2))
-    answers = evaluate(program, vectors, points)
-    fields = [np.atleast_2d(answers[name].T) for name in ANSWER.names or ()]
-    return np.concatenate([*fields, points.T]).T.astype(np.float64)
+        return partial(evaluate_all, hold(self._program))
+
+    def _compiled(self, vectors: IntArray, answers: NDArray[np.void], points: FloatArray) -> bool:
+        """Evaluate with machine code; False where there is none to be had."""
+        try:
+            self._evaluate_all(vectors, answers, points)
+        except numba.core.errors.NumbaError as error:
+            warnings.warn(f"evaluation in NumPy, as compilation failed: {error}", RuntimeWarning, stacklevel=2)
+            return False
+        return True

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from lts_bench.answer import ILLEGAL_VIOLATION
 from lts_bench.cost.compiled import compiled, inlined
 from lts_bench.cost.gathering import BATCH, Strategies, Sums, allocate, leave_x, sort, sum_line
+from lts_bench.cost.held import Held
 from lts_bench.cost.memory_sums import sum_memory
 from lts_bench.cost.phases import FIRST_RUNG, PREFILL
 from lts_bench.cost.program import FloatArray, Index, IntArray, Program
@@ -215,8 +216,16 @@ def evaluate_batch(
 
 
 @compiled
-def evaluate_all(program: Program, vectors: IntArray, answers: Answers, points: FloatArray) -> None:
-    """Fill the answers of (n, decisions) vectors and, unless ``points`` is empty, (n, 2) their b and s."""
+def evaluate_all(held: Held, vectors: IntArray, answers: Answers, points: FloatArray) -> None:
+    """Fill the answers of (n, decisions) vectors and, unless ``points`` is empty, (n, 2) their b and s.
+
+    Args:
+        held: a ``Program``.
+        vectors: (n, decisions).
+        answers: (n,) of ``ANSWER``.
+        points: (n, 2) or (0, 2).
+    """
+    program: Program = held.arrays
     sums = allocate(program, min(len(vectors), BATCH))
     for begin in range(0, len(vectors), SORTED):
         given = sort(program, vectors[begin : begin + SORTED])

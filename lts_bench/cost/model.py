@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lts_bench.cost import evaluator
 from lts_bench.cost.best_batch import taken
+from lts_bench.cost.evaluator import Evaluator
 from lts_bench.cost.nodes import KV_FULL, KV_MEAN, WEIGHTS, Setting
 from lts_bench.cost.program import build_program
 from lts_bench.cost.steady import Round
@@ -27,14 +27,15 @@ class CostModel:
         self.setting = setting
         self.tables = Tables(setting, degrees, stages)
         self.program = build_program(self.tables)
+        self._evaluator = Evaluator(self.program)
 
     def evaluate(self, vectors: NDArray[np.int64]) -> NDArray[np.void]:
         """(n,) answers of (n, decisions) vectors, illegal ones included."""
-        return evaluator.evaluate(self.program, vectors)
+        return self._evaluator.evaluate(vectors)
 
     def raw(self, vectors: NDArray[np.int64]) -> NDArray[np.float64]:
         """(n, columns of ``evaluator``) every number of an evaluation."""
-        return evaluator.raw(self.program, vectors)
+        return self._evaluator.raw(vectors)
 
     def stage_seconds(self, vector: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """((phases,) all stages, (phases,) the heaviest stage) of a legal vector."""

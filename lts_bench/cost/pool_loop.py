@@ -6,6 +6,7 @@ import numpy as np
 
 from lts_bench.cost.compiled import compiled
 from lts_bench.cost.gathering import BATCH, Strategies, Sums, allocate, leave_x, sort, sum_line
+from lts_bench.cost.held import Held
 from lts_bench.cost.loop import Answers, fullest
 from lts_bench.cost.memory_sums import sum_memory
 from lts_bench.cost.phases import FIRST_RUNG, PREFILL
@@ -72,18 +73,19 @@ def keep_live(program: Program, line: int, many: Index, sums: Sums, tpot_limit: 
 
 @compiled
 def evaluate_all(
-    pools: Pools, pair: IntArray, prefills: IntArray, decodes: IntArray, answers: Answers, points: FloatArray
+    held: Held, pair: IntArray, prefills: IntArray, decodes: IntArray, answers: Answers, points: FloatArray
 ) -> None:
     """Fill the answers (n,) and points (n, 2) of strategies that are legal; others are left alone.
 
     Args:
-        pools: what is read.
+        held: the ``Pools``.
         pair: (n,) the first decision.
         prefills: (n, decisions) vectors of the prefill pool.
         decodes: likewise, of the decode pool.
         answers: of ``ANSWER``.
         points: b and the rate.
     """
+    pools: Pools = held.arrays
     program, known = pools.decode, prefill_pools(pools.prefill, prefills)
     given, sums = sort(program, decodes), allocate(program, min(len(decodes), BATCH))
     stages = len(sums.stage_bytes) // len(sums.buffers)
@@ -107,9 +109,9 @@ def evaluate_all(
             link = Link(pools.alone[pair[vector]], pools.occupied[pair[vector]])
             pp = program.pp[its]
             decode = Decode(program.replicas[its] * program.dp[its] * pp, pp, sums.capacity[n], pools.osl)
-            held = sums.stage_bytes[n * stages : n * stages + int(program.stage_count[its])]
+            stage_bytes = sums.stage_bytes[n * stages : n * stages + int(program.stage_count[its])]
             filled = min(int(sums.filled[n]), FIRST_RUNG + len(program.ladder))
             fill(
                 answers[vector], points[vector], mine, prefill, link, decode, pools.rules, program.batches, filled,
-                sums.decode[n], held, sums.buffers[n], pools.osl, pools.npus,
+                sums.decode[n], stage_bytes, sums.buffers[n], pools.osl, pools.npus,
             )  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -91,6 +93,12 @@ class PoolModel:
         known, capacity = _known(Sums.of(self.program.prefill, prefill))[0], float(sums.replica.capacity[0])
         return *_formula_parts(self.program, int(vector[0]), known, capacity), sums.rounds.decode[0]
 
+    @cached_property
+    def _held(self) -> Any:
+        from lts_bench.cost.held import hold
+
+        return hold(self.program)
+
     def _fill(self, vectors: IntArray, answers: NDArray[np.void], points: FloatArray) -> None:
         pair = np.ascontiguousarray(vectors[:, 0])
         prefills, decodes = (np.ascontiguousarray(each) for each in self.space.split(vectors))
@@ -99,7 +107,7 @@ class PoolModel:
         else:
             from lts_bench.cost.pool_loop import evaluate_all
 
-            evaluate_all(self.program, pair, prefills, decodes, answers, points)
+            evaluate_all(self._held, pair, prefills, decodes, answers, points)
 
 
 def pool_settings(model: Model, cluster: Cluster, engine: Engine, workload: Workload) -> tuple[Setting, Setting]:

@@ -10,7 +10,8 @@ import pytest
 from tiny_settings import WORKLOAD, dense_model, latent_model, moe_model, setting, space_of
 
 from lts_bench.answer import ANSWER
-from lts_bench.cost import compiled, evaluator, vectorised
+from lts_bench.cost import compiled, vectorised
+from lts_bench.cost.evaluator import Evaluator
 from lts_bench.specs.model import Model
 
 CASES = [
@@ -33,7 +34,7 @@ def test_equal_bits(model: Model, cluster: str, workload: str, changes: dict[str
     anything = np.stack([rng.integers(-1, size + 1, 300) for size in space.sizes], axis=1)
     vectors = np.concatenate([space.sample(3000, rng), anything])
     points, other_points, answers = np.empty((len(vectors), 2)), np.empty((len(vectors), 2)), np.empty(3300, ANSWER)
-    expected = evaluator.evaluate(cost.program, vectors, points)
+    expected = Evaluator(cost.program).evaluate(vectors, points)
     vectorised.evaluate_all(cost.program, vectors, answers, other_points)
     assert (answers == expected).all() and (points == other_points).all()
     assert np.isfinite(points).all() and answers["legal"].any()
