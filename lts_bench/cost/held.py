@@ -16,17 +16,19 @@ from numba.extending import intrinsic
 from lts_bench.cost.compiled import compiled
 
 
-class Held(structref.StructRefProxy):  # type: ignore[misc]
-    """A reference to a named tuple, ``arrays``, for compiled functions."""
+class Held(structref.StructRefProxy):
+    """A reference to a named tuple of ``arrays`` for compiled functions."""
+
+    arrays: Any
 
 
 @structref.register
-class HeldType(types.StructRef):  # type: ignore[misc]
+class HeldType(types.StructRef):
     """The type of ``Held`` in compiled functions."""
 
 
-structref.define_boxing(HeldType, Held)
-structref.define_constructor(Held, HeldType, ["arrays"])
+structref.define_boxing(HeldType, Held)  # type: ignore[no-untyped-call]
+structref.define_constructor(Held, HeldType, ["arrays"])  # type: ignore[no-untyped-call]
 
 
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -36,7 +38,8 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         array.meminfo, array.parent = (ir.Constant(each.type, None) for each in (array.meminfo, array.parent))
         return array._getvalue()
     if isinstance(kind, types.BaseTuple):
-        for at, each in enumerate(kind):
+        members: Any = kind
+        for at, each in enumerate(members):
             part = _without_owner(context, builder, each, builder.extract_value(value, at))
             value = builder.insert_value(value, part, at)
     return value
@@ -56,4 +59,4 @@ borrowed: Any = intrinsic(_borrowed)
 @compiled
 def hold(arrays: Any) -> Held:
     """Hold a named tuple of arrays and numbers; valid as long as the caller keeps the tuple."""
-    return Held(borrowed(arrays))
+    return Held(borrowed(arrays))  # type: ignore[no-untyped-call]

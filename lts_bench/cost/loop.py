@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lts_bench.answer import ILLEGAL_VIOLATION
+from lts_bench.cost.best_rung import best_point, round_of
 from lts_bench.cost.compiled import compiled, inlined
 from lts_bench.cost.gathering import BATCH, Strategies, Sums, allocate, leave_x, sort, sum_line
 from lts_bench.cost.held import Held
@@ -14,14 +15,10 @@ from lts_bench.cost.phases import FIRST_RUNG, PREFILL
 from lts_bench.cost.program import FloatArray, Index, IntArray, Program
 from lts_bench.cost.rows import ILLEGAL_SECONDS, LINE
 from lts_bench.cost.steady import (
-    Number,
     Replica,
-    Round,
-    Rules,
     excess,
     memory_bytes,
     rate,
-    round_between,
     round_seconds,
     tpot_seconds,
     ttft_seconds,
@@ -31,14 +28,6 @@ from lts_bench.cost.steady import (
 SORTED = 1 << 18
 """Vectors that are put in the order of the tables together."""
 Answers = NDArray[np.void]
-
-
-@inlined
-def round_of(
-    decode: FloatArray, waits: FloatArray, service: FloatArray, prefill: FloatArray, row: Index, n: Index, phase: Index
-) -> Round:
-    """The round at a rung."""
-    return Round(decode[n, phase], waits[row, phase], service[n, phase], prefill[n, phase])
 
 
 @compiled
@@ -78,72 +67,6 @@ def fullest(held: FloatArray, begin: Index, count: Index, sequences: float) -> f
     return most
 
 
-@inlined
-def best_between(
-    replica: Replica,
-    rules: Rules,
-    low_batch: float,
-    span: float,
-    below: Round,
-    above: Round,
-    beside: float,
-    least: float,
-    rates: FloatArray,
-) -> tuple[float, float, Round]:
-    """(rate, b, round) of the best integer strictly between two rungs; none where ``beside`` has less than ``least``.
-
-    Ties go to the smallest, and a rate of 0 stands for none. Rates are filled in whole lines, which the compiler turns
-    into vectors: the rest of a line would take longer than all of it.
-    """
-    best, extra = 0.0, beside
-    if rate(replica, rules, low_batch + beside, round_between(below, above, beside / span)) >= least:
-        for more in range(-(-int(span) // LINE) * LINE):
-            rates[more] = rate(replica, rules, low_batch + more, round_between(below, above, more / span))
-        for more in range(1, int(span)):
-            if rates[more] > best:
-                best, extra = rates[more], float(more)
-    return best, low_batch + extra, round_between(below, above, extra / span)
-
-
-@inlined
-def best_point(
-    replica: Replica,
-    rules: Rules,
-    batches: FloatArray,
-    decode: FloatArray,
-    waits: FloatArray,
-    service: FloatArray,
-    prefill: FloatArray,
-    row: Index,
-    n: Index,
-    filled: Index,
-    rates: FloatArray,
-) -> tuple[float, float, Round]:
-    """(rate, b, round) of the best rung, refined towards both neighbours; ties: the smallest b."""
-    one, first = np.uint64(1), np.uint64(FIRST_RUNG)
-    for phase in range(filled):
-        at = round_of(decode, waits, service, prefill, row, n, phase)
-        rates[phase] = rate(replica, rules, batches[phase], at)
-    rung: Index = first
-    its = 0.0
-    for phase in range(first, filled):
-        if rates[phase] > its:
-            rung, its = phase, rates[phase]
-    size: Number = batches[rung]
-    best, at = its, round_of(decode, waits, service, prefill, row, n, rung)
-    if its > 0:
-        for low in range(max(rung - one, first), min(rung + one, filled - one)):
-            span = batches[low + one] - batches[low]
-            if 1 < span < np.inf:
-                below = round_of(decode, waits, service, prefill, row, n, low)
-                above = round_of(decode, waits, service, prefill, row, n, low + one)
-                beside = 1.0 if low == rung else span - 1
-                found, b, between = best_between(replica, rules, batches[low], span, below, above, beside, its, rates)
-                if found > best or (found == best and b < size):
-                    best, size, at = found, b, between
-    return best, size, at
-
-
 @compiled
 def conclude(
     program: Program, given: Strategies, first: int, many: int, sums: Sums, answers: Answers, points: FloatArray
@@ -154,7 +77,7 @@ def conclude(
     pps, dps, replicas, count = program.pp, program.dp, program.replicas, program.stage_count
     held, buffers, capacity = sums.stage_bytes, sums.buffers, sums.capacity
     decode, service, prefill, phases = sums.decode, sums.service, sums.prefill, sums.filled
-    stages, rates = np.uint64(len(held) // len(buffers)), np.empty(len(batches) + int(program.ladder[-1]))
+    stages = np.uint64(len(held) // len(buffers))
     for n in range(np.uint64(many)):
         its, vector = degrees[np.uint64(first) + n], vectors[np.uint64(first) + n]
         pp, dp, row, filled = pps[its], dps[its], np.uint64(rows[its]), np.uint64(phases[n])
@@ -163,7 +86,7 @@ def conclude(
         over_memory = over_ttft = over_tpot = 0.0 if legal else ILLEGAL_VIOLATION
         if legal and capacity[n] > 0:
             replica = Replica(capacity[n], pp, dp)
-            best, size, at = best_point(replica, rules, batches, decode, waits, service, prefill, row, n, filled, rates)
+            best, size, at = best_point(replica, rules, batches, decode, waits, service, prefill, row, n, filled)
             if best > 0:
                 goodput = replicas[its] * dp * best / program.npus
                 terms = ttft_terms(replica, rules, at)

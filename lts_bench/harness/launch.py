@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +52,17 @@ def start(
     if info.track == "model_based":
         # Such an agent runs the cost model, which takes half a minute to compile.
         environment[MACHINE_CODE] = str(cache_folder())
-    if isolation == "sealed":
-        environment = sealed.sandbox_environment(environment) | {"PYTHONPATH": sealed.python_path(info)}
-        words = sealed.sandbox_arguments(info)
-        for place, file in sealed.machine_code_copies() if MACHINE_CODE in environment else ():
-            inherited.append(os.open(file, os.O_RDONLY))
-            words += ["--file", str(inherited[-1]), place]
-        inherited.append(_hidden(words))
-        command = [sealed.bubblewrap(), "--args", str(inherited[-1]), "--", *command]
-    try:
+    with ExitStack() as opened:
+        if isolation == "sealed":
+            environment = sealed.sandbox_environment(environment) | {"PYTHONPATH": sealed.python_path(info)}
+            words = sealed.sandbox_arguments(info)
+            for place, file in sealed.machine_code_copies() if MACHINE_CODE in environment else ():
+                inherited.append(os.open(file, os.O_RDONLY))
+                opened.callback(os.close, inherited[-1])
+                words += ["--file", str(inherited[-1]), place]
+            inherited.append(_hidden(words))
+            opened.callback(os.close, inherited[-1])
+            command = [sealed.bubblewrap(), "--args", str(inherited[-1]), "--", *command]
         return subprocess.Popen(
             command,
             cwd=home,
@@ -69,9 +72,6 @@ def start(
             start_new_session=True,
             **streams,
         )
-    finally:
-        for extra in inherited[1:]:
-            os.close(extra)
 
 
 def _hidden(words: list[str]) -> int:
