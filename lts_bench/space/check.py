@@ -42,7 +42,7 @@ def check_strategy(document: Any, model: Model, cluster: Cluster, source: str | 
         tp = (1, tp[0])
         sharding = {key: choice[::-1] for key, choice in sharding.items()}
     if draft.dp_attention is not None:
-        tp, dp, wrong = _spread_attention(tp, dp, draft.dp_attention, source)
+        tp, dp, wrong = _spread_attention(tp, dp, draft.dp_attention, cluster, source)
         found += wrong
     ep, etp = _expert_degrees(draft, dp * tp[0] * tp[1])
     replicas = draft.replicas or max(placeable_stages(cluster, dp * tp[0] * tp[1]) // draft.pp, 1)
@@ -85,7 +85,7 @@ def require_legal(violations: Sequence[Violation], source: str | None) -> None:
 
 
 def _spread_attention(
-    axes: tuple[int, int], dp: int, ranks: int, source: str | None
+    axes: tuple[int, int], dp: int, ranks: int, cluster: Cluster, source: str | None
 ) -> tuple[tuple[int, int], int, list[Violation]]:
     """``tp 8 with dp_attention 8`` is ``tp 1, dp 8`` on the same devices; engines have one axis only.
 
@@ -98,7 +98,8 @@ def _spread_attention(
         raise InputError(message, source=source, field="dp_attention", value=ranks)
     if tp % ranks:
         rule, why = "tp % dp_attention == 0", f"does not divide tp {tp}"
-        return axes, dp, [_violation(Failure.DIVISIBILITY, rule, "dp_attention", ranks, divisors(tp), why)]
+        legal = divisors(tp, cluster.devices)
+        return axes, dp, [_violation(Failure.DIVISIBILITY, rule, "dp_attention", ranks, legal, why)]
     return (1, tp // ranks), dp * ranks, []
 
 
@@ -121,7 +122,7 @@ def degree_violations(model: Model, cluster: Cluster, strategy: Strategy) -> Ite
     """Broken rules about degrees, stages and placement."""
     yield from _placement_violations(cluster, strategy.degrees)
     yield from _stage_violations(model, strategy)
-    yield from (_moe_violations(model, strategy) if model.is_moe else _dense_violations(strategy))
+    yield from (_moe_violations(model, cluster, strategy) if model.is_moe else _dense_violations(strategy))
 
 
 def _placement_violations(cluster: Cluster, degrees: Degrees) -> Iterator[Violation]:
@@ -160,20 +161,22 @@ def _dense_violations(strategy: Strategy) -> Iterator[Violation]:
         yield _violation(Failure.TOPOLOGY, "no experts", "redundant_experts", value, (0,), "a dense model")
 
 
-def _moe_violations(model: Model, strategy: Strategy) -> Iterator[Violation]:
+def _moe_violations(model: Model, cluster: Cluster, strategy: Strategy) -> Iterator[Violation]:
     degrees, experts, redundant = strategy.degrees, experts_of(model), strategy.redundant_experts
     slots = experts + redundant
     if degrees.ep * degrees.etp != degrees.stage:
         why = f"ep·etp = {degrees.ep}·{degrees.etp} = {degrees.ep * degrees.etp}, dp·tp = {degrees.stage}"
-        legal = tuple(ep for ep in divisors(degrees.stage) if slots % ep == 0)
+        legal = tuple(ep for ep in divisors(degrees.stage, cluster.devices) if slots % ep == 0)
         yield _violation(Failure.TOPOLOGY, "ep·etp == dp·tp", "ep", degrees.ep, legal, why)
     elif not nests(degrees.etp, degrees.tx, degrees.ty, degrees.dp):
         why = f"does not nest in tp {degrees.tx}x{degrees.ty}, dp {degrees.dp}"
-        legal = tuple(e for e in divisors(degrees.stage) if nests(e, degrees.tx, degrees.ty, degrees.dp))
+        sizes = divisors(degrees.stage, cluster.devices)
+        legal = tuple(e for e in sizes if nests(e, degrees.tx, degrees.ty, degrees.dp))
         yield _violation(Failure.TOPOLOGY, "etp nests in (tx, ty, dp)", "etp", degrees.etp, legal, why)
     if slots % degrees.ep and not strategy.padding:
         why = f"does not divide {experts} experts" + (f" + {redundant} redundant" if redundant else "")
-        yield _violation(Failure.DIVISIBILITY, f"{slots} % ep == 0", "ep", degrees.ep, divisors(slots), why)
+        legal = divisors(slots, max(cluster.devices, experts))
+        yield _violation(Failure.DIVISIBILITY, f"{slots} % ep == 0", "ep", degrees.ep, legal, why)
     if redundant and degrees.ep == 1:
         why = "copies need expert parallelism"
         yield _violation(Failure.TOPOLOGY, "ep > 1", "redundant_experts", redundant, (0,), why)
@@ -202,7 +205,7 @@ def _operator_violation(
         legal = tuple(",".join(each) for each in rules.legal_choices(operator, axis_sizes(degrees, operator)))
         return _violation(breach.failure, breach.rule, operator.key, choice, legal, why)
     if operator.axes == 1:
-        stage = divisors(degrees.stage)
+        stage = divisors(degrees.stage, cluster.devices)
         legal_etp = tuple(e for e in stage if not rules.breaches(operator, (operator.megatron,), (e,)))
         return _violation(breach.failure, breach.rule, "etp", degrees.etp, legal_etp, why)
     value = [degrees.tx, degrees.ty] if degrees.tx > 1 else degrees.tp

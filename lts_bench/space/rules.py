@@ -216,9 +216,10 @@ def experts_of(model: Model) -> int:
     return gcd(*(layer.ffn.experts for layer in model.layers if isinstance(layer.ffn, MoeFfn)))
 
 
-def divisors(number: int) -> tuple[int, ...]:
-    """All divisors, ascending; (1,) for 0."""
-    return tuple(d for d in range(1, number + 1) if number % d == 0) or (1,)
+def divisors(number: int, most: int | None = None) -> tuple[int, ...]:
+    """All divisors, or those up to ``most``, ascending; (1,) for 0."""
+    end = number if most is None else min(number, most)
+    return tuple(d for d in range(1, end + 1) if number % d == 0) or (1,)
 
 
 def axis_sizes(degrees: Degrees, operator: Operator) -> tuple[int, ...]:

@@ -89,9 +89,10 @@ class Strategy:
 
 
 def even_stages(layers: int, pp: int) -> tuple[int, ...]:
-    """Layer counts of ``pp`` stages: ``layers // pp`` each, the first ``layers % pp`` one more."""
-    base, more = divmod(layers, pp)
-    return tuple(base + (stage < more) for stage in range(pp))
+    """Layer counts of ``pp`` stages, no more than there are layers: equal, but the first ``layers % pp`` one more."""
+    stages = min(pp, layers)
+    base, more = divmod(layers, stages)
+    return tuple(base + (stage < more) for stage in range(stages))
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,27 @@ def test_all_violations_are_listed() -> None:
     assert {"pp", "ep", "tp"} <= {violation.field for violation in found}
 
 
+HUGE = 10**26
+
+
+@pytest.mark.parametrize(
+    ("document", "field"),
+    [
+        ({"tp": HUGE}, "replicas"),
+        ({"tp": [HUGE, HUGE]}, "replicas"),
+        ({"tp": HUGE, "etp": 3}, "ep"),
+        ({"tp": HUGE, "dp_attention": 7}, "dp_attention"),
+        ({"pp": HUGE}, "pp"),
+        ({"ep": 3, "redundant_experts": HUGE}, "ep"),
+    ],
+)
+def test_the_hugest_degrees_are_told_from_what_the_cluster_holds(document: dict[str, Any], field: str) -> None:
+    found = check_strategy(document, moe_model(), load_cluster("h100x16"))
+    told = [each for each in found.violations if each.field == field]
+    assert told and all(isinstance(value, str) or value <= 64 for each in told for value in each.legal_values)
+    assert found.strategy.to_json()["pp"] == document.get("pp", 1)
+
+
 def test_legal_values_are_legal() -> None:
     for document in ({"dp": 3, "ep": 3}, {"tp": 3}, {"tp": 2, "dp": 4, "ep": 7}):
         for violation in check(document).violations:
