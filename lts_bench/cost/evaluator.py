@@ -25,6 +25,10 @@ class Evaluator:
     def __init__(self, program: Program) -> None:
         self._program = program
 
+    def __getstate__(self) -> dict[str, Program]:
+        # What is held is of this process and of these very arrays: a copy holds its own.
+        return {"_program": self._program}
+
     def evaluate(self, vectors: IntArray, points: FloatArray | None = None) -> NDArray[np.void]:
         """(n,) answers of (n, decisions) vectors; ``points`` (n, 2) is filled with the b and s of the answers."""
         vectors, answers = np.ascontiguousarray(vectors, dtype=np.int64), np.empty(len(vectors), dtype=ANSWER)

@@ -73,6 +73,10 @@ class PoolModel:
         programs = prefill.program, decode.program
         self.program = Pools(*programs, space.pairs, alone, occupied, rules, float(workload.osl), npus)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What is held is of this process and of these very arrays: a copy holds its own.
+        return {name: value for name, value in vars(self).items() if name != "_held"}
+
     def evaluate(self, vectors: IntArray) -> NDArray[np.void]:
         """(n,) answers of (n, decisions) vectors, illegal ones included."""
         return self.points(vectors)[0]
