@@ -41,7 +41,7 @@ def test_of_equal_rates_the_smallest_batch_is_best() -> None:
         assert one == other and one[:2] == (1024.0, smallest)
 
 
-@pytest.mark.parametrize("pp", [1.0, 4.0])
+@pytest.mark.parametrize("pp", [1.0, 2.0])
 def test_the_same_bits_as_numpy(pp: float) -> None:
     rng, feasible, between = np.random.default_rng(5), 0, 0
     for _ in range(2_000):
