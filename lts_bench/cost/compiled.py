@@ -7,7 +7,7 @@ import importlib
 import os
 import tempfile
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -76,6 +76,27 @@ def compiled(function: Function) -> Function:
 def inlined(function: Function) -> Function:
     """A part of a compiled function."""
     return cast(Function, numba.njit(inline="always", error_model="numpy")(function))
+
+
+class Kept:
+    """A named tuple of arrays with what the compiled side holds of it, from the first use on; a copy holds its own.
+
+    Attributes:
+        arrays: the tuple, which nothing may take the place of.
+    """
+
+    def __init__(self, arrays: Any) -> None:
+        self.arrays = arrays
+
+    def __reduce__(self) -> tuple[type[Kept], tuple[Any]]:
+        return Kept, (self.arrays,)
+
+    @cached_property
+    def held(self) -> Any:
+        """The tuple as compiled functions take it."""
+        from lts_bench.cost.held import hold
+
+        return hold(self.arrays)
 
 
 def scalar(function: Function) -> Function:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 
 from lts_bench.answer import ANSWER, ILLEGAL_VIOLATION
 from lts_bench.cost.collectives import Collective, regimes
-from lts_bench.cost.compiled import numba
+from lts_bench.cost.compiled import Kept, numba
 from lts_bench.cost.groups import Group
 from lts_bench.cost.model import CostModel
 from lts_bench.cost.nodes import Setting
@@ -72,10 +70,7 @@ class PoolModel:
         npus = float(settings[1].cluster.devices)
         programs = prefill.program, decode.program
         self.program = Pools(*programs, space.pairs, alone, occupied, rules, float(workload.osl), npus)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What is held is of this process and of these very arrays: a copy holds its own.
-        return {name: value for name, value in vars(self).items() if name != "_held"}
+        self._kept = Kept(self.program)
 
     def evaluate(self, vectors: IntArray) -> NDArray[np.void]:
         """(n,) answers of (n, decisions) vectors, illegal ones included."""
@@ -97,12 +92,6 @@ class PoolModel:
         known, capacity = _known(Sums.of(self.program.prefill, prefill))[0], float(sums.replica.capacity[0])
         return *_formula_parts(self.program, int(vector[0]), known, capacity), sums.rounds.decode[0]
 
-    @cached_property
-    def _held(self) -> Any:
-        from lts_bench.cost.held import hold
-
-        return hold(self.program)
-
     def _fill(self, vectors: IntArray, answers: NDArray[np.void], points: FloatArray) -> None:
         pair = np.ascontiguousarray(vectors[:, 0])
         prefills, decodes = (np.ascontiguousarray(each) for each in self.space.split(vectors))
@@ -111,7 +100,7 @@ class PoolModel:
         else:
             from lts_bench.cost.pool_loop import evaluate_all
 
-            evaluate_all(self._held, pair, prefills, decodes, answers, points)
+            evaluate_all(self._kept.held, pair, prefills, decodes, answers, points)
 
 
 def pool_settings(model: Model, cluster: Cluster, engine: Engine, workload: Workload) -> tuple[Setting, Setting]:
