@@ -50,9 +50,11 @@ def adopt_orphans() -> None:
 def children(pid: int) -> list[int]:
     """Return the children of a process; none where the kernel does not list them."""
     found: list[int] = []
-    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += map(int, listed.read_text().split())
+    # A process or a thread of it may end meanwhile.
+    with contextlib.suppress(OSError):
+        for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += map(int, listed.read_text().split())
     return found
 
 
