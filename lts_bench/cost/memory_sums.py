@@ -4,67 +4,51 @@ from __future__ import annotations
 
 import numpy as np
 
-from lts_bench.cost.compiled import compiled
-from lts_bench.cost.gathering import Strategies, Sums
-from lts_bench.cost.lines import add_bytes, add_two_bytes
+from lts_bench.cost.compiled import inlined
+from lts_bench.cost.gathering import Sums
 from lts_bench.cost.nodes import BUFFER
-from lts_bench.cost.program import Program
-from lts_bench.cost.steady import sequences_held
+from lts_bench.cost.program import FloatArray, Index, Program
+from lts_bench.cost.sorting import Strategies
+from lts_bench.cost.steady import larger, memory_bytes, sequences_held
+from lts_bench.cost.vectors import bytes_at, bytes_of, lane, put_bytes
 
 
-@compiled
-def add_operators(program: Program, block: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
-    """Add the memory of a block's operators."""
-    rows, table = program.operators, program.memory
-    begin, source_of, base, own, buffers = rows.first, rows.source, rows.base, sums.block_bytes, sums.buffers
-    codes, degrees = given.codes, given.degrees
-    end = np.uint64(begin[block + 1])
-    for k in range(np.uint64(begin[block]), end, np.uint64(2)):
-        last = min(k + np.uint64(1), end - np.uint64(1))
-        source, last_source = source_of[k], source_of[last]
-        for n in range(np.uint64(many)):
-            at = np.uint64(first) + n
-            row, last_row = base[degrees[at], k] + codes[at, source], base[degrees[at], last] + codes[at, last_source]
-            if last > k:
-                add_two_bytes(own, n, 1.0, table, row, last_row)
-            else:
-                add_bytes(own, n, 1.0, table, row)
-            buffers[n] = max(buffers[n], max(table[row, BUFFER], table[last_row, BUFFER]))
+@inlined
+def sum_operators(program: Program, its: Index, given: Strategies, n: Index, sums: Sums) -> float:
+    """Fill the bytes of every block; bytes of the largest buffer."""
+    rows, codes, one = program.operators, given.codes, np.uint64(1)
+    largest = bytes_of(0.0)
+    for block in range(np.uint64(len(sums.block_bytes))):
+        own = bytes_of(0.0)
+        for k in range(np.uint64(rows.first[block]), np.uint64(rows.first[block + one])):
+            its_bytes = bytes_at(program.memory, np.uint64(rows.base[its, k] + codes[n, rows.source[k]]))
+            own, largest = own + its_bytes, larger(its_bytes, largest)
+        put_bytes(sums.block_bytes, block, own)
+    return float(lane(largest, np.uint64(BUFFER)))
 
 
-@compiled
-def add_block_bytes(program: Program, block: int, given: Strategies, first: int, many: int, sums: Sums) -> None:
-    """Count a block in every stage that holds it."""
-    stored, begin, count = program.stored, program.stage_base, program.stage_count
-    apart, tied, own, held = program.stage_rows, program.stage_memory, sums.block_bytes, sums.stage_bytes
-    codes, degrees = given.codes, given.degrees
+@inlined
+def sum_memory(program: Program, its: Index, given: Strategies, n: Index, sums: Sums) -> tuple[float, float]:
+    """Fill the bytes of every stage; bytes beside them, and the largest b that the memory holds."""
+    stored, codes, pp, held = program.stored, given.codes, program.pp[its], sums.stage_bytes
+    buffers = sum_operators(program, its, given, n, sums) + program.fixed_bytes
     embed, head = np.uint64(codes.shape[1] - 2), np.uint64(codes.shape[1] - 1)
-    stages = np.uint64(len(held) // len(own))
-    for n in range(np.uint64(many)):
-        at = np.uint64(first) + n
-        alike = stored[codes[at, embed]] == stored[codes[at, head]]
-        row = np.uint64(begin[degrees[at]])
-        for stage in range(np.uint64(count[degrees[at]])):
-            counted = tied[row + stage, block] if alike else apart[row + stage, block]
-            add_bytes(held, n * stages + stage, counted, own, n)
+    alike = stored[codes[n, embed]] == stored[codes[n, head]]
+    begin, room, capacity = np.uint64(program.stage_base[its]), program.rules.memory_limit - buffers, np.inf
+    for stage in range(np.uint64(program.stage_count[its])):
+        total = bytes_of(0.0)
+        for block in range(np.uint64(len(sums.block_bytes))):
+            tied, apart = program.stage_memory[begin + stage, block], program.stage_rows[begin + stage, block]
+            total = total + bytes_at(sums.block_bytes, block) * (tied if alike else apart)
+        put_bytes(held, stage, total)
+        capacity = min(capacity, sequences_held(held[stage, 0], held[stage, 1], held[stage, 2], pp, room))
+    return buffers, capacity
 
 
-@compiled
-def sum_memory(program: Program, given: Strategies, first: int, many: int, sums: Sums) -> None:
-    """Fill the bytes of every stage and the capacity of ``many`` strategies from ``first`` on."""
-    held, buffers, own = sums.stage_bytes, sums.buffers, sums.block_bytes
-    stages = len(held) // len(own)
-    held[: many * stages] = 0.0
-    buffers[:many] = 0.0
-    for block in range(program.totals.shape[1]):
-        own[:many] = 0.0
-        add_operators(program, block, given, first, many, sums)
-        add_block_bytes(program, block, given, first, many, sums)
-    degrees, pp, count, capacity = given.degrees, program.pp, program.stage_count, sums.capacity
-    for n in range(np.uint64(many)):
-        its = degrees[np.uint64(first) + n]
-        buffers[n] += program.fixed_bytes
-        capacity[n] = np.inf
-        for at in range(n * np.uint64(stages), n * np.uint64(stages) + np.uint64(count[its])):
-            room = program.rules.memory_limit - buffers[n]
-            capacity[n] = min(capacity[n], sequences_held(held[at, 0], held[at, 1], held[at, 2], pp[its], room))
+@inlined
+def fullest(held: FloatArray, count: Index, sequences: float) -> float:
+    """Bytes of the fullest of so many stages, buffers aside."""
+    most = 0.0
+    for row in range(np.uint64(count)):
+        most = max(most, memory_bytes(held[row, 0], held[row, 1], held[row, 2], sequences))
+    return most

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from lts_bench.cost.compiled import compiled
-from lts_bench.cost.gathering import BATCH, Strategies, Sums, allocate, leave_x, sort, sum_line
-from lts_bench.cost.held import Held
-from lts_bench.cost.loop import Answers, fullest
-from lts_bench.cost.memory_sums import sum_memory
+from lts_bench.cost.compiled import compiled, inlined
+from lts_bench.cost.gathering import Prompt, Sums, allocate, find_rows, sum_line
+from lts_bench.cost.held import Held, borrowed
+from lts_bench.cost.loop import Answers
+from lts_bench.cost.memory_sums import fullest, sum_memory
 from lts_bench.cost.phases import FIRST_RUNG, PREFILL
 from lts_bench.cost.pool_answer import (
     BYTES,
@@ -26,49 +26,67 @@ from lts_bench.cost.pool_answer import (
 from lts_bench.cost.pool_formulas import Decode, Link, Prefill
 from lts_bench.cost.program import FloatArray, Index, IntArray, Program
 from lts_bench.cost.rows import ILLEGAL_SECONDS, LINE
+from lts_bench.cost.sorting import Strategies, sort
+
+
+@inlined
+def begin(program: Program, given: Strategies, n: Index, sums: Sums) -> tuple[float, float, Prompt]:
+    """Sum the memory and the first line of phases of a strategy: buffers, capacity and what a prompt takes."""
+    its = np.uint64(given.degrees[n])
+    buffers, capacity = sum_memory(program, its, given, n, sums)
+    find_rows(program, its, given, n, sums)
+    return buffers, capacity, sum_line(program, np.uint64(0), its, given, n, sums, Prompt(0.0, 0.0, 0.0, 0.0))
+
+
+@inlined
+def is_legal(given: Strategies, n: Index, sums: Sums) -> bool:
+    """Whether a strategy, whose first line is summed, is legal."""
+    return bool(given.inside[n]) and sums.decode[PREFILL] < ILLEGAL_SECONDS
 
 
 @compiled
-def begin_batch(program: Program, given: Strategies, first: int, many: int, sums: Sums) -> None:
-    """Sum the memory and the first line of phases of ``many`` strategies from ``first`` on; a mesh has one axis."""
-    for n in range(many):
-        sums.live[n] = n
-    leave_x(program, given, first, many)
-    sum_memory(program, given, first, many, sums)
-    sum_line(program, 0, given, first, many, sums)
+def prefill_pools(program: Program, given: Strategies, sums: Sums, found: FloatArray) -> None:
+    """Fill (n, COLUMNS) of the prefill pools, in the order of the vectors."""
+    program, given, sums = borrowed(program), borrowed(given), borrowed(sums)
+    for n in range(np.uint64(len(given.degrees))):
+        its, known = given.degrees[n], found[given.vector[n]]
+        buffers, capacity, prompt = begin(program, given, n, sums)
+        known[LONE], known[EVERY] = prompt.lone, prompt.lone + prompt.more
+        known[LONE_LATENCY], known[EVERY_LATENCY] = prompt.latency, prompt.latency + prompt.more_latency
+        known[CAPACITY] = capacity
+        known[BYTES] = fullest(sums.stage_bytes, program.stage_count[its], IN_FLIGHT * program.pp[its]) + buffers
+        known[LEGAL] = is_legal(given, n, sums)
 
 
 @compiled
-def prefill_pools(program: Program, vectors: IntArray) -> FloatArray:
-    """(n, COLUMNS) of the prefill pools of (n, decisions) vectors."""
-    found = np.zeros((len(vectors), COLUMNS))
-    given, sums = sort(program, vectors), allocate(program, min(len(vectors), BATCH))
-    stages = len(sums.stage_bytes) // len(sums.buffers)
-    for first in range(0, len(vectors), BATCH):
-        many = min(BATCH, len(vectors) - first)
-        begin_batch(program, given, first, many, sums)
-        for n in range(many):
-            its, known = given.degrees[first + n], found[given.vector[first + n]]
-            lone, latency, more, more_latency = sums.prompts[n]
-            known[LONE], known[EVERY] = lone, lone + more
-            known[LONE_LATENCY], known[EVERY_LATENCY] = latency, latency + more_latency
-            known[CAPACITY], in_flight = sums.capacity[n], IN_FLIGHT * program.pp[its]
-            bytes_held = fullest(sums.stage_bytes, n * stages, int(program.stage_count[its]), in_flight)
-            known[BYTES] = bytes_held + sums.buffers[n]
-            known[LEGAL] = given.inside[first + n] and sums.decode[n, PREFILL] < ILLEGAL_SECONDS
-    return found
-
-
-@compiled
-def keep_live(program: Program, line: int, many: Index, sums: Sums, tpot_limit: float) -> Index:
-    """Keep the live strategies that may use a larger batch than the line's last; how many they are."""
-    last, still = line * LINE + LINE - 1, 0
-    for m in range(many):
-        n = sums.live[m]
-        if program.batches[last] <= sums.capacity[n] and sums.decode[n, last] <= tpot_limit:
-            sums.live[still] = n
-            still += 1
-    return still
+def decode_pools(
+    pools: Pools, given: Strategies, sums: Sums, known: FloatArray, pair: IntArray, answers: Answers, points: FloatArray
+) -> None:
+    """Fill the answers and points of strategies, whose prefill pools are ``known``."""
+    pools, given, sums = borrowed(pools), borrowed(given), borrowed(sums)
+    program, limit = pools.decode, pools.rules.tpot_limit
+    for n in range(np.uint64(len(given.degrees))):
+        vector, its = given.vector[n], np.uint64(given.degrees[n])
+        mine, one = known[vector], pools.pairs[pair[vector], 0]
+        buffers, capacity, prompt = begin(program, given, n, sums)
+        if mine[LEGAL] == 0 or not is_legal(given, n, sums):
+            continue
+        filled = np.uint64(LINE)
+        for line in range(np.uint64(1), np.uint64(len(program.lines))):
+            last = filled - np.uint64(1)
+            if program.batches[last] > capacity or sums.decode[last] > limit:
+                break
+            prompt = sum_line(program, line, its, given, n, sums, prompt)
+            filled += np.uint64(LINE)
+        replicas, its_pp, dp = pools.prefill.replicas[one], pools.prefill.pp[one], pools.prefill.dp[one]
+        prefill = Prefill(replicas, its_pp, dp, mine[LONE], mine[EVERY], mine[LONE_LATENCY], mine[EVERY_LATENCY])
+        link, pp = Link(pools.alone[pair[vector]], pools.occupied[pair[vector]]), program.pp[its]
+        decode = Decode(program.replicas[its] * program.dp[its] * pp, pp, capacity, pools.osl)
+        fill(
+            answers[vector], points[vector], mine, prefill, link, decode, pools.rules, program.batches,
+            min(int(filled), FIRST_RUNG + len(program.ladder)), sums.decode,
+            sums.stage_bytes[: int(program.stage_count[its])], buffers, pools.osl, pools.npus,
+        )  # fmt: skip
 
 
 @compiled
@@ -86,32 +104,7 @@ def evaluate_all(
         points: b and the rate.
     """
     pools: Pools = held.arrays
-    program, known = pools.decode, prefill_pools(pools.prefill, prefills)
-    given, sums = sort(program, decodes), allocate(program, min(len(decodes), BATCH))
-    stages = len(sums.stage_bytes) // len(sums.buffers)
-    for first in range(0, len(decodes), BATCH):
-        many = min(BATCH, len(decodes) - first)
-        begin_batch(program, given, first, many, sums)
-        alive: Index = keep_live(program, 0, many, sums, pools.rules.tpot_limit)
-        for line in range(1, len(program.lines)):
-            if alive == 0:
-                break
-            sum_line(program, line, given, first, alive, sums)
-            alive = keep_live(program, line, alive, sums, pools.rules.tpot_limit)
-        for n in range(many):
-            vector, its = given.vector[first + n], given.degrees[first + n]
-            mine = known[vector]
-            if mine[LEGAL] == 0 or not given.inside[first + n] or sums.decode[n, PREFILL] >= ILLEGAL_SECONDS:
-                continue
-            one = pools.pairs[pair[vector], 0]
-            replicas, its_pp, dp = pools.prefill.replicas[one], pools.prefill.pp[one], pools.prefill.dp[one]
-            prefill = Prefill(replicas, its_pp, dp, mine[LONE], mine[EVERY], mine[LONE_LATENCY], mine[EVERY_LATENCY])
-            link = Link(pools.alone[pair[vector]], pools.occupied[pair[vector]])
-            pp = program.pp[its]
-            decode = Decode(program.replicas[its] * program.dp[its] * pp, pp, sums.capacity[n], pools.osl)
-            stage_bytes = sums.stage_bytes[n * stages : n * stages + int(program.stage_count[its])]
-            filled = min(int(sums.filled[n]), FIRST_RUNG + len(program.ladder))
-            fill(
-                answers[vector], points[vector], mine, prefill, link, decode, pools.rules, program.batches, filled,
-                sums.decode[n], stage_bytes, sums.buffers[n], pools.osl, pools.npus,
-            )  # fmt: skip
+    known = np.zeros((len(prefills), COLUMNS))
+    prefill_pools(pools.prefill, sort(pools.prefill, prefills), allocate(pools.prefill), known)
+    given, sums = sort(pools.decode, decodes), allocate(pools.decode)
+    decode_pools(pools, given, sums, known, pair, answers, points)

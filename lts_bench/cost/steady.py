@@ -134,6 +134,27 @@ def tpot_seconds(pp: Number, at: Round, s: Number) -> Number:
 
 
 @formula
+def tpot_within(pp: Number, at: Round, most: Number) -> Any:
+    """Whether the TPOT of a round of td is at most ``most``: ``tpot_seconds`` solved for it, without division or root.
+
+    In a pipeline the larger of two terms must fit into r = most − w·s̄. The second one does where
+    (w·T′ − w·s̄ − r)·d ≤ (w·T′)², with T′ = max(T, s̄ + h·td) and d = 2·(td + w·s̄) + w·T′; and the first one, with
+    m = td + w·T′ − w·s̄ − w·h·td, where (m − 2r)·d ≤ (w·T′)² and (td − r)·(w·T′)² ≤ r·(r − m)·d. Rounding may turn the
+    answer within some 10⁻¹⁵ of ``most``.
+    """
+    td, busy = at.decode, at.waits * at.service
+    room = most - busy
+    if pp > 1:
+        hidden = (1 - 1 / pp) * td
+        every = at.waits * larger(at.prefill, at.service + hidden)
+        squared, d, filling = every * every, 2 * (td + busy) + every, every - busy
+        m = td + filling - at.waits * hidden
+        second, first = (filling - room) * d <= squared, (m - 2 * room) * d <= squared
+        return (td <= room) & second & first & ((td - room) * squared <= room * (room - m) * d)
+    return td <= room
+
+
+@formula
 def ttft_terms(replica: Replica, rules: Rules, at: Round) -> Ttft:
     """The terms of the TTFT."""
     others = select(rules.coordinated, (replica.dp - 1) / (2 * replica.dp), 0.0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lts_bench.cost.best_batch import best_points
-from lts_bench.cost.best_rung import best_point
+from lts_bench.cost.best_rung import Rounds, best_point
 from lts_bench.cost.phases import FIRST_RUNG
 from lts_bench.cost.steady import NO_LIMIT, Replica, Round, Rules
 
@@ -18,9 +18,8 @@ LADDER = np.array([1.0, 2.0, 3.0, 4.0, 8.0, 16.0])
 
 @numba.njit(error_model="numpy")
 def compiled_best(replica: Any, rules: Any, batches: Any, rounds: Any) -> Any:
-    waits, row, n = rounds[1:2], np.uint64(0), np.uint64(0)
     filled = np.uint64(rounds.shape[1])
-    return best_point(replica, rules, batches, rounds[0:1], waits, rounds[2:3], rounds[3:4], row, n, filled)
+    return best_point(replica, rules, batches, Rounds(rounds[0], rounds[1], rounds[2], rounds[3]), filled)
 
 
 def both(replica: Replica, rules: Rules, rounds: np.ndarray) -> list[tuple[float, ...]]:
@@ -37,7 +36,7 @@ def test_of_equal_rates_the_smallest_batch_is_best() -> None:
     zeros = np.zeros_like(LADDER)
     # b/td is 1,024 for all b, exactly; then for those from 3 on.
     for decode, smallest in ((LADDER / 1024, 1.0), (np.maximum(LADDER, 3) / 1024, 3.0)):
-        one, other = both(Replica(np.inf, 1.0, 1.0), free, np.stack([decode, zeros + 1, zeros, zeros]))
+        one, other = both(Replica(NO_LIMIT, 1.0, 1.0), free, np.stack([decode, zeros + 1, zeros, zeros]))
         assert one == other and one[:2] == (1024.0, smallest)
 
 

@@ -14,6 +14,7 @@ from lts_bench.cost.graph import block_counts
 from lts_bench.cost.lockstep import lockstep_waits
 from lts_bench.cost.model import CostModel
 from lts_bench.cost.phases import FIRST_RUNG, LONE_PREFILL, PREFILL
+from lts_bench.cost.sorting import SORTED
 from lts_bench.space.strategy import Strategy
 from lts_bench.specs.model import Model
 
@@ -163,3 +164,10 @@ def test_violations_are_those_of_the_least_sum() -> None:
         found = row[evaluator.OVER_MEMORY : evaluator.OVER_TPOT + 1]
         assert found.sum() == pytest.approx(best, rel=1e-9)
         assert (found >= 0).all() and found.any()
+
+
+def test_more_vectors_than_are_sorted_together() -> None:
+    space, cost = space_of(setting(dense_model(8), "h100x8"))
+    vectors = space.sample(100, np.random.default_rng(0))
+    times = SORTED // len(vectors) + 1
+    assert (cost.evaluate(np.tile(vectors, (times, 1))) == np.tile(cost.evaluate(vectors), times)).all()

@@ -21,6 +21,7 @@ from lts_bench.cost.steady import (
     round_seconds,
     sequences_held,
     tpot_seconds,
+    tpot_within,
     ttft_seconds,
     ttft_terms,
 )
@@ -157,6 +158,14 @@ def test_tpot_rises_with_every_time_and_with_prompts(case: tuple[float, Round], 
     more = Round(*(value * factor if index == field else value for index, value in enumerate(at)))
     assert tpot(pp, more) >= tpot(pp, at) * (1 - 1e-9)
     assert tpot(pp, at) >= tpot(1, at) * (1 - 1e-12)
+
+
+@given(pipelines, st.floats(0.2, 5), st.sampled_from([1 - 1e-9, 1 + 1e-9]))
+def test_a_limit_on_tpot_is_tested_without_the_tpot(case: tuple[float, Round], times: float, beside: float) -> None:
+    pp, at = case
+    tpot = tpot_seconds(pp, at, at.decode)
+    assert tpot_within(pp, at, times * tpot * beside) == (times * beside >= 1)
+    assert tpot_within(pp, at, tpot * beside) == (beside >= 1)
 
 
 def test_roots_of_the_page() -> None:

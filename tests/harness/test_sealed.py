@@ -91,7 +91,7 @@ def test_machine_code_is_copied_to_where_the_sandbox_looks(tmp_path: Path, monke
     (kept / "kept.nbc").write_text("kept")
     body = """
         from pathlib import Path
-        from lts_bench.cost.gathering import known_degrees
+        from lts_bench.cost.sorting import known_degrees
         file = Path(known_degrees.stats.cache_path, "kept.nbc")
         assert file.read_text() == "kept"
         file.write_text("changed")
