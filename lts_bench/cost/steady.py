@@ -139,8 +139,8 @@ def tpot_within(pp: Number, at: Round, most: Number) -> Any:
 
     In a pipeline the larger of two terms must fit into r = most − w·s̄. The second one does where
     (w·T′ − w·s̄ − r)·d ≤ (w·T′)², with T′ = max(T, s̄ + h·td) and d = 2·(td + w·s̄) + w·T′; and the first one, with
-    m = td + w·T′ − w·s̄ − w·h·td, where (m − 2r)·d ≤ (w·T′)² and (td − r)·(w·T′)² ≤ r·(r − m)·d. Rounding may turn the
-    answer within some 10⁻¹⁵ of ``most``.
+    m = td + w·T′ − w·s̄ − w·h·td, where (td − r)·(w·T′)² ≤ r·(r − m)·d. Rounding may turn the answer within some 10⁻¹⁵
+    of ``most``.
     """
     td, busy = at.decode, at.waits * at.service
     room = most - busy
@@ -149,8 +149,8 @@ def tpot_within(pp: Number, at: Round, most: Number) -> Any:
         every = at.waits * larger(at.prefill, at.service + hidden)
         squared, d, filling = every * every, 2 * (td + busy) + every, every - busy
         m = td + filling - at.waits * hidden
-        second, first = (filling - room) * d <= squared, (m - 2 * room) * d <= squared
-        return (td <= room) & second & first & ((td - room) * squared <= room * (room - m) * d)
+        second, first = (filling - room) * d <= squared, (td - room) * squared <= room * (room - m) * d
+        return (td <= room) & second & first
     return td <= room
 
 
