@@ -1,4 +1,7 @@
-"""Compilation of the evaluator's inner loops, kept on disk from one process to the next."""
+"""Compilation of the evaluator's inner loops, kept on disk from one process to the next.
+
+The compiler is imported where the first function is to be compiled: a process that compiles none starts without it.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,8 @@ VECTORISED = "LTS_BENCH_VECTORISED"
 MACHINE_CODE = "LTS_BENCH_MACHINE_CODE"
 """Environment variable: the folder of machine code, for processes with the same sources but another home."""
 
-try:
-    numba: Any = None if os.environ.get(VECTORISED) else __import__("numba")
-except ImportError:
-    numba = None
+_WAITING: list[tuple[Callable[..., object], bool]] = []
+"""Formulas that the compiler does not know yet, and whether it puts them into their callers' code."""
 
 COMPILED = ("cost", "exact", "serving")
 """Folders of the package that hold compiled functions."""
@@ -57,14 +58,43 @@ def kept_machine_code(cache: Path | str, sources: Path) -> Path:
     return Path(cache, locator.get_suitable_cache_subpath(str(sources / "__init__.py")))
 
 
+@lru_cache(maxsize=1)
+def compiler() -> Any:
+    """The compiler, imported on first use; None where there is none or none is wanted."""
+    if os.environ.get(VECTORISED):
+        return None
+    try:
+        numba = importlib.import_module("numba")
+    except ImportError:
+        return None
+    numba.extending.overload(select, strict=False)(
+        lambda condition, yes, no: lambda condition, yes, no: yes if condition else no
+    )
+    return numba
+
+
+def _compiler_with_formulas() -> Any:
+    """The compiler, knowing all formulas so far.
+
+    Raises:
+        InputError: without one; the evaluation of strategies alone has another way.
+    """
+    numba = compiler()
+    if numba is None:
+        raise InputError("must be unset, and numba installed, for what runs compiled only", field=VECTORISED)
+    while _WAITING:
+        function, inside = _WAITING.pop()
+        numba.extending.register_jitable(forceinline=inside)(function)
+    return numba
+
+
 def compiled(function: Function) -> Function:
     """Compile a function with numba; division by zero gives infinity, and nothing is reordered (no fast-math).
 
     Raises:
-        InputError: without numba; the evaluation of strategies alone has another way.
+        InputError: as the compiler's.
     """
-    if numba is None:
-        raise InputError("must be unset, and numba installed, for what runs compiled only", field=VECTORISED)
+    numba = _compiler_with_formulas()
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(cache_folder())
     try:
@@ -75,7 +105,24 @@ def compiled(function: Function) -> Function:
 
 def inlined(function: Function) -> Function:
     """A part of a compiled function."""
-    return cast(Function, numba.njit(inline="always", error_model="numpy")(function))
+    return cast(Function, _compiler_with_formulas().njit(inline="always", error_model="numpy")(function))
+
+
+def formula(function: Function) -> Function:
+    """A function of numbers for compiled callers, of arrays for all others."""
+    _WAITING.append((function, True))
+    return function
+
+
+def scalar(function: Function) -> Function:
+    """A function of numbers that is too long to be part of its compiled callers."""
+    _WAITING.append((function, False))
+    return function
+
+
+def select(condition: Any, yes: Any, no: Any) -> Any:
+    """``yes`` where the condition holds, else ``no``."""
+    return np.where(condition, yes, no)
 
 
 class Kept:
@@ -97,24 +144,3 @@ class Kept:
         from lts_bench.cost.held import hold
 
         return hold(self.arrays)
-
-
-def scalar(function: Function) -> Function:
-    """A function of numbers that is too long to be inlined: compiled where that can be, else as it stands."""
-    return compiled(function) if numba else function
-
-
-def formula(function: Function) -> Function:
-    """A function of numbers for compiled callers, of arrays for all others."""
-    return cast(Function, numba.extending.register_jitable(forceinline=True)(function)) if numba else function
-
-
-def select(condition: Any, yes: Any, no: Any) -> Any:
-    """``yes`` where the condition holds, else ``no``."""
-    return np.where(condition, yes, no)
-
-
-if numba:
-    numba.extending.overload(select, strict=False)(
-        lambda condition, yes, no: lambda condition, yes, no: yes if condition else no
-    )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lts_bench.answer import ANSWER
 from lts_bench.cost import vectorised
-from lts_bench.cost.compiled import Kept, numba
+from lts_bench.cost.compiled import Kept, compiler
 from lts_bench.cost.program import FloatArray, IntArray, Program
 
 GOODPUT, FEASIBLE, LEGAL, TTFT, TPOT, MEMORY, OVER_MEMORY, OVER_TTFT, OVER_TPOT, BATCH, ROUND_SECONDS = range(11)
@@ -18,16 +18,21 @@ NO_POINTS = np.empty((0, 2))
 
 
 class Evaluator:
-    """Evaluates strategies with a program."""
+    """Evaluates strategies with a program.
 
-    def __init__(self, program: Program) -> None:
-        self._kept = Kept(program)
+    Args:
+        program: what to evaluate with.
+        few: whether it is asked so little that machine code would take longer to load than NumPy to answer.
+    """
+
+    def __init__(self, program: Program, *, few: bool = False) -> None:
+        self._kept, self._few = Kept(program), few
 
     def evaluate(self, vectors: IntArray, points: FloatArray | None = None) -> NDArray[np.void]:
         """(n,) answers of (n, decisions) vectors; ``points`` (n, 2) is filled with the b and s of the answers."""
         vectors, answers = np.ascontiguousarray(vectors, dtype=np.int64), np.empty(len(vectors), dtype=ANSWER)
         wanted = NO_POINTS if points is None else points
-        if numba is None or not self._compiled(vectors, answers, wanted):
+        if self._few or compiler() is None or not self._compiled(vectors, answers, wanted):
             vectorised.evaluate_all(self._kept.arrays, vectors, answers, wanted)
         return answers
 
@@ -44,7 +49,7 @@ class Evaluator:
 
         try:
             evaluate_all(self._kept.held, vectors, answers, points)
-        except numba.core.errors.NumbaError as error:
+        except compiler().core.errors.NumbaError as error:
             warnings.warn(f"evaluation in NumPy, as compilation failed: {error}", RuntimeWarning, stacklevel=2)
             return False
         return True

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammainc
 
 from lts_bench.cost.nodes import Setting
 from lts_bench.cost.rows import distinct_rows
@@ -21,6 +20,8 @@ def lockstep_waits(prompts: FloatArray, dp: int) -> FloatArray:
 
     The sum runs over 12 standard deviations around the mean, below which the probabilities are 1.
     """
+    from scipy.special import gammainc
+
     mean = np.atleast_1d(prompts * dp)
     reach = 12 * np.sqrt(mean) + 12
     first = np.maximum(np.floor((mean - reach) / dp), 0.0)

@@ -21,13 +21,20 @@ COST_MODEL_VERSION = "3"
 
 
 class CostModel:
-    """Scores vectors of decisions for one list of degrees."""
+    """Scores vectors of decisions for one list of degrees; ``few`` is as the evaluator's."""
 
-    def __init__(self, setting: Setting, degrees: Sequence[Degrees], stages: tuple[int, ...] | None = None) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        degrees: Sequence[Degrees],
+        stages: tuple[int, ...] | None = None,
+        *,
+        few: bool = False,
+    ) -> None:
         self.setting = setting
         self.tables = Tables(setting, degrees, stages)
         self.program = build_program(self.tables)
-        self._evaluator = Evaluator(self.program)
+        self._evaluator = Evaluator(self.program, few=few)
 
     def evaluate(self, vectors: NDArray[np.int64]) -> NDArray[np.void]:
         """(n,) answers of (n, decisions) vectors, illegal ones included."""
@@ -74,5 +81,5 @@ class CostModel:
 
 def cost_of(setting: Setting, strategy: Strategy) -> tuple[CostModel, NDArray[np.int64]]:
     """The cost model of one strategy's degrees, and the strategy's vector."""
-    cost = CostModel(setting, [strategy.degrees], strategy.stages)
+    cost = CostModel(setting, [strategy.degrees], strategy.stages, few=True)
     return cost, np.array([0, *(each.index(strategy.sharding[each.key]) for each in cost.tables.rules.operators)])

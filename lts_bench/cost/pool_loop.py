@@ -68,8 +68,10 @@ def decode_pools(
     for n in range(np.uint64(len(given.degrees))):
         vector, its = given.vector[n], np.uint64(given.degrees[n])
         mine, one = known[vector], pools.pairs[pair[vector], 0]
+        if mine[LEGAL] == 0:
+            continue
         buffers, capacity, prompt = begin(program, given, n, sums)
-        if mine[LEGAL] == 0 or not is_legal(given, n, sums):
+        if not is_legal(given, n, sums):
             continue
         filled = np.uint64(LINE)
         for line in range(np.uint64(1), np.uint64(len(program.lines))):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lts_bench.answer import ANSWER, ILLEGAL_VIOLATION
 from lts_bench.cost.collectives import Collective, regimes
-from lts_bench.cost.compiled import Kept, numba
+from lts_bench.cost.compiled import Kept, compiler
 from lts_bench.cost.groups import Group
 from lts_bench.cost.model import CostModel
 from lts_bench.cost.nodes import Setting
@@ -49,7 +49,7 @@ CHUNK = 1 << 14
 
 
 class PoolModel:
-    """Scores vectors of a space of two pools.
+    """Scores vectors of a space of two pools; ``few`` is as the evaluator's.
 
     Attributes:
         parts: cost models of the prefill and of the decode pool.
@@ -60,8 +60,10 @@ class PoolModel:
         settings: tuple[Setting, Setting],
         space: PoolSpace,
         stages: Sequence[tuple[int, ...] | None] = (None, None),
+        *,
+        few: bool = False,
     ) -> None:
-        self.space, self.settings = space, settings
+        self.space, self.settings, self._few = space, settings, few
         listed = [DegreesTable(part.degrees) for part in space.parts]
         prefill, decode = (CostModel(*each) for each in zip(settings, listed, stages, strict=True))
         self.parts = (prefill, decode)
@@ -95,7 +97,7 @@ class PoolModel:
     def _fill(self, vectors: IntArray, answers: NDArray[np.void], points: FloatArray) -> None:
         pair = np.ascontiguousarray(vectors[:, 0])
         prefills, decodes = (np.ascontiguousarray(each) for each in self.space.split(vectors))
-        if numba is None:
+        if self._few or compiler() is None:
             fill_plainly(self.program, pair, prefills, decodes, answers, points)
         else:
             from lts_bench.cost.pool_loop import evaluate_all
@@ -141,7 +143,8 @@ def cost_of_pools(
         for part, own in zip(parts, space.parts, strict=True)
         for operator in own.operators
     ]
-    return PoolModel((prefill, decode), space, [part.stages for part in parts]), np.array([0, *choices])
+    cost = PoolModel((prefill, decode), space, [part.stages for part in parts], few=True)
+    return cost, np.array([0, *choices])
 
 
 def prompt_kv_bytes(model: Model, engine: Engine, tokens: int) -> float:

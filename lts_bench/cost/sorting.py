@@ -19,9 +19,9 @@ class Strategies(NamedTuple):
 
     Attributes:
         codes: (n, decisions) positions on the mesh.
-        degrees: (n,) degrees.
+        degrees: (n,) degrees, the first ones where there are none such.
         vector: (n,) which vector it is.
-        inside: (n,) whether every entry is in range; degrees and codes are 0 where not.
+        inside: (n,) whether every entry is in range; codes are 0 where not.
     """
 
     codes: IndexArray
@@ -50,14 +50,19 @@ def sort(program: Program, vectors: IntArray) -> Strategies:
         for after in range(1, many):
             places[after] += places[after - 1]
     for at in range(np.uint64(n)):
-        mine = known_degrees(vectors[at, 0], many)
+        mine, outside = known_degrees(vectors[at, 0], many), False
         rank = np.uint64(order[mine] if n > 1 else 0)
-        place, legal = np.uint64(places[rank]), np.uint64(vectors[at, 0]) < np.uint64(many)
+        place = np.uint64(places[rank])
         places[rank] += np.uint32(1)
-        for column in range(np.uint64(1), columns):
-            legal &= np.uint64(vectors[at, column]) < np.uint64(sizes[column])
-        for column in range(np.uint64(1), columns):
-            choice = np.uint64(vectors[at, column]) if legal else np.uint64(0)
-            codes[place, column] = np.uint8(choice) if two_axes[mine] else letters[column, choice]
-        vector[place], degrees[place], inside[place] = at, mine, legal
+        for column in range(columns):
+            outside |= np.uint64(vectors[at, column]) >= np.uint64(sizes[column])
+        if outside:
+            codes[place] = 0
+        elif two_axes[mine]:
+            for column in range(np.uint64(1), columns):
+                codes[place, column] = np.uint8(vectors[at, column])
+        else:
+            for column in range(np.uint64(1), columns):
+                codes[place, column] = letters[column, np.uint64(vectors[at, column])]
+        vector[place], degrees[place], inside[place] = at, mine, not outside
     return Strategies(codes, degrees, vector, inside)

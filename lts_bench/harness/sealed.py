@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import lts_bench
-from lts_bench.cost.compiled import COMPILED, MACHINE_CODE, cache_folder, kept_machine_code, numba
+from lts_bench.cost.compiled import COMPILED, MACHINE_CODE, cache_folder, compiler, kept_machine_code
 from lts_bench.registry import AgentInfo, is_built_in
 from lts_bench.specs.failure import InputError
 
@@ -91,7 +91,7 @@ def machine_code_copies() -> list[tuple[str, Path]]:
 
     They are copies: what an agent does to them stays in the sandbox. Where nothing is compiled there are none.
     """
-    if numba is None:
+    if compiler() is None:
         return []
     root = Path(lts_bench.__file__).parent
     return [

@@ -111,5 +111,5 @@ def test_without_a_compiler_there_is_no_machine_code(tmp_path: Path, monkeypatch
     kept.mkdir()
     (kept / "kept.nbi").touch()
     assert [file for _, file in sealed.machine_code_copies()] == [kept / "kept.nbi"]
-    monkeypatch.setattr(sealed, "numba", None)
+    monkeypatch.setattr(sealed, "compiler", lambda: None)
     assert sealed.machine_code_copies() == []
