@@ -314,7 +314,7 @@ def test_lists_are_json_and_tables(kind: str, tmp_path: Path) -> None:
 HEAVY = ("torch", "tianshou", "pandas", "numba", "matplotlib", "pymoo", "gymnasium", "scipy", "numpy")
 
 
-ONE_STRATEGY = ["--model", "llama-3.1-8b", "--cluster", "h100x2", "--workload", "isl=64,osl=64", "--strategy", "s.json"]
+ONE = ["--model", "llama-3.1-8b", "--cluster", "h100x2", "--workload", "isl=64,osl=64,ttft_ms=500", "--strategy"]
 
 
 @pytest.mark.parametrize(
@@ -323,11 +323,13 @@ ONE_STRATEGY = ["--model", "llama-3.1-8b", "--cluster", "h100x2", "--workload", 
         (["--help"], []),
         (["run", "--help"], []),
         (["list", "agents"], ["numpy"]),
-        (["evaluate", *ONE_STRATEGY], ["numpy"]),
+        (["evaluate", *ONE, "one.json"], ["numpy"]),
+        (["evaluate", *ONE, "two.json"], ["numpy"]),
     ],
 )
 def test_what_needs_nothing_heavy_imports_none(arguments: list[str], allowed: list[str], tmp_path: Path) -> None:
-    (tmp_path / "s.json").write_text('{"tp": 2}')
+    (tmp_path / "one.json").write_text('{"tp": 2}')
+    (tmp_path / "two.json").write_text('{"prefill": {"replicas": 1}, "decode": {"replicas": 1}}')
     code = f"""
         import sys
         from lts_bench.cli import main
@@ -340,6 +342,7 @@ def test_what_needs_nothing_heavy_imports_none(arguments: list[str], allowed: li
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], cwd=tmp_path, env=environment(), capture_output=True, text=True
     )
+    assert "error" not in done.stderr
     assert done.stderr.strip().splitlines()[-1] == str(allowed)
 
 
