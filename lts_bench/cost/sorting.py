@@ -55,7 +55,7 @@ def sort(program: Program, vectors: IntArray) -> Strategies:
         place = np.uint64(places[rank])
         places[rank] += np.uint32(1)
         for column in range(columns):
-            outside |= np.uint64(vectors[at, column]) >= np.uint64(sizes[column])
+            outside |= bool(np.uint64(vectors[at, column]) >= np.uint64(sizes[column]))
         if outside:
             codes[place] = 0
         elif two_axes[mine]:

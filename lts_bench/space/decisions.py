@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -209,19 +209,21 @@ class Space:
 
 
 def _masks(rules: OperatorRules, listed: Sequence[Degrees]) -> tuple[IntArray, BoolArray]:
-    width = max(len(operator.choices) for operator in rules.operators)
-    rows: dict[tuple[int, int, int], int] = {}
-    masks: list[BoolArray] = []
-    known: dict[tuple[int, tuple[int, ...]], list[int]] = {}
-    for d in listed:
-        key = (d.tx, d.ty, d.etp)
-        if key not in rows:
-            rows[key] = len(rows)
-            mask = np.zeros((1 + len(rules.operators), width), dtype=np.bool_)
-            for column, operator in enumerate(rules.operators, start=1):
-                sizes = axis_sizes(d, operator)
-                if (column, sizes) not in known:
-                    known[column, sizes] = [operator.index(each) for each in rules.legal_choices(operator, sizes)]
-                mask[column, known[column, sizes]] = True
-            masks.append(mask)
-    return np.array([rows[d.tx, d.ty, d.etp] for d in listed], dtype=np.int64), np.array(masks)
+    """What ``Space`` says of ``mask_rows`` and ``masks``; operators with equal limits have equal masks."""
+    keys = [(d.tx, d.ty, d.etp) for d in listed]
+    meshes = dict(zip(keys, listed, strict=True))
+    rows = {key: row for row, key in enumerate(meshes)}
+    alike: dict[Hashable, list[int]] = {}
+    for column, operator in enumerate(rules.operators, start=1):
+        alike.setdefault((operator.choices, rules.limits(operator)), []).append(column)
+    widest = max(len(operator.choices) for operator in rules.operators)
+    masks = np.zeros((len(rows), 1 + len(rules.operators), widest), dtype=np.bool_)
+    for columns in alike.values():
+        operator, known = rules.operators[columns[0] - 1], {}
+        for row, d in enumerate(meshes.values()):
+            sizes = axis_sizes(d, operator)
+            if sizes not in known:
+                legal = rules.legal_choices(operator, sizes)
+                known[sizes] = [choice in legal for choice in operator.choices]
+            masks[row, columns, : len(operator.choices)] = known[sizes]
+    return np.array([rows[key] for key in keys], dtype=np.int64), masks
