@@ -20,6 +20,7 @@ def lockstep_waits(prompts: FloatArray, dp: int) -> FloatArray:
 
     The sum runs over 12 standard deviations around the mean, below which the probabilities are 1.
     """
+    # To import it takes longer than to evaluate a strategy, and without data parallelism nobody needs it.
     from scipy.special import gammainc
 
     mean = np.atleast_1d(prompts * dp)
